@@ -1,0 +1,206 @@
+"""What a wire and the engine say to each other about one HTTP exchange.
+
+The engine hands over a request built in a private buffer and a `Line`; the wire observes and reports facts. It never
+names a phase, an outcome or a retry: `outcome.py` reads them from the evidence (R1, R13).
+
+Order of calls on a `Line`, all on the broker's loop:
+`cross` once, after set-up and before the first byte of the request (R18, R23); then `request_sent` and
+`response_started`, each at most once and in either order; body bytes go to the sink as they come.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Protocol
+
+from affidavit.broker.terms import Stage
+
+
+class SetupFault(StrEnum):
+    """Why set-up stopped; with the stage it selects a row of `outcome.SETUP_ROWS`."""
+
+    NOT_FOUND = "not_found"
+    TEMPORARY = "temporary"
+    BLOCKED = "blocked"
+    """A resolved address is never allowed, or is private or loopback without leave."""
+    REFUSED = "refused"
+    """Refused, unreachable, or reset before the line."""
+    LIMIT = "limit"
+    """The stage's own limit passed."""
+    DEADLINE = "deadline"
+    """The action's deadline passed."""
+    HANDSHAKE = "handshake"
+    """TLS broke off for another reason than the certificate."""
+    CERTIFICATE = "certificate"
+    """Expired, wrong name, or not trusted."""
+    CLIENT_CERTIFICATE = "client_certificate"
+    """The peer asked for a client certificate and refused what it got."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupStop:
+    """One set-up try that stopped short: an entry of `evidence.attempts`, less its number and verdict."""
+
+    reached: Stage | None
+    """The last stage that was completed."""
+    stage: Stage
+    """The stage where it stopped."""
+    fault: SetupFault
+    system: str
+    """The system's own code: ECONNREFUSED, EAI_AGAIN, CERT_EXPIRED, ... never a library's exception name."""
+    address: str | None = None
+    detail: str = ""
+    """For the sealed diagnosis."""
+
+
+@dataclass(frozen=True, slots=True)
+class Connection:
+    """The connection a request goes out on; its peer is bound to the record (R35)."""
+
+    id: str
+    peer: str
+    """Address and port as `203.0.113.7:443` or `[2001:db8::1]:443`."""
+    reused: bool = False
+    identity: str | None = None
+    """`sha256:` of the peer's leaf certificate in DER; None without TLS."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRequest:
+    """A whole request in a private buffer, secret included: still not attempted (R13).
+
+    `target` is the origin-form request target. `headers` are in the order in which they go out and include Host and,
+    where there is a body, Content-Length. The repr names no value.
+    """
+
+    method: str
+    scheme: str
+    host: str
+    """The A-label name or literal that is dialled, sent as SNI and checked against the certificate."""
+    port: int
+    target: bytes = field(repr=False)
+    headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+AddressCheck = Callable[[str], bool]
+"""Whether this resolved address may be connected to. Every address of a DNS answer must pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetupLimits:
+    """Each stage's own limit, in seconds."""
+
+    dns_s: float = 5.0
+    tcp_connect_s: float = 10.0
+    tls_handshake_s: float = 10.0
+
+
+class Fault(StrEnum):
+    """What ended an exchange short of a complete answer, as seen by the transport."""
+
+    CLOSED = "closed"
+    """The peer closed in order (a FIN, or close_notify where no close-delimited body was open)."""
+    RAGGED = "ragged"
+    """The peer closed TLS without close_notify."""
+    RESET = "reset"
+    WRITE_FAILED = "write_failed"
+    """The write failed, and nothing that settles the matter could be read afterwards."""
+    MALFORMED = "malformed"
+    """Not HTTP/1, a head that does not parse or is over its limit, a status out of 100-599, broken chunks."""
+    FRAMING = "framing"
+    """Conflicting lengths, Content-Length with Transfer-Encoding, or a plain FIN that would have to end the body."""
+    UPGRADE = "upgrade"
+    """101 that nobody asked for."""
+    ABANDONED = "abandoned"
+    """The broker closed the connection: recovery deadline, quit, or too many kept open."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEvidence:
+    """What is known of one exchange: a snapshot that may be taken at any moment, and the final word of `run`.
+
+    `stopped` is set only if the line was not crossed. After it, `fault` and `complete` exclude each other, and both
+    unset means that the exchange still runs.
+    """
+
+    crossed: bool = False
+    stopped: SetupStop | None = None
+    connection: Connection | None = None
+    bytes_sent: int = 0
+    request_complete: bool = False
+    answer_before_request: bool = False
+    """A byte of the final head was there before our first byte went: it answers nothing."""
+    status_line: bool = False
+    """A whole final (not 1xx) status line was received."""
+    anything_final: bool = False
+    """At least one byte that is not part of a 1xx head was received."""
+    status: int | None = None
+    """Set once the final head is complete and well formed."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """Final response headers, names in lower case, in order, repeats kept."""
+    early: bool = False
+    """The final head came before our request was wholly handed over."""
+    body_bytes: int = 0
+    complete: bool = False
+    """The answer is framed to its end."""
+    completion: str | None = None
+    """`content-length`, `chunked`, `close_notify`, `close` (a plain FIN, where asked for), `head` or `no-content`."""
+    fault: Fault | None = None
+    observation: str | None = None
+    """A short English phrase for `transport_observation`, such as "closed by peer after request write"."""
+    diagnostic: bytes = field(default=b"", repr=False)
+    """At most 4 KiB of an incomplete or malformed answer, raw; redacted by the engine before it is kept."""
+
+
+class Line(Protocol):
+    """The engine's side of one exchange."""
+
+    async def cross(self, connection: Connection) -> None:
+        """Return only when DISPATCH_STARTED is durable. If it raises, nothing is sent and the connection is closed."""
+
+    def request_sent(self, sent: int) -> None:
+        """The whole request, `sent` bytes, was handed to the transport."""
+
+    def response_started(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        """The final head is complete."""
+
+
+class BodySink(Protocol):
+    """Takes the response body as it arrives, framing removed, content coding kept."""
+
+    def write(self, data: bytes) -> None: ...
+
+
+class Exchange(Protocol):
+    """One set-up try and, if it reaches the line, one dispatch."""
+
+    @property
+    def evidence(self) -> HttpEvidence:
+        """What is known at this moment."""
+
+    async def run(self) -> HttpEvidence:
+        """Drive the exchange to its end. Remote faults are evidence; only what `Line.cross` raises comes through."""
+
+    def close(self) -> None:
+        """Close the connection now; `run` then returns with Fault.ABANDONED if it had crossed the line."""
+
+
+class HttpWire(Protocol):
+    """A way to reach HTTP targets."""
+
+    def exchange(
+        self,
+        request: PreparedRequest,
+        *,
+        line: Line,
+        sink: BodySink,
+        allow: AddressCheck,
+        limits: SetupLimits,
+        deadline: float,
+        close_completes: bool = False,
+    ) -> Exchange:
+        """Prepare one exchange. `deadline` is the loop's time at which set-up must stop; after the line the engine
+        keeps the clock. `close_completes`: the contract lets a plain FIN end the body."""
