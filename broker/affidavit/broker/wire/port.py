@@ -169,9 +169,9 @@ class Line(Protocol):
 
 
 class BodySink(Protocol):
-    """Takes the response body as it arrives, framing removed, content coding kept."""
+    """Takes the response body as it arrives, framing removed, content coding kept. Awaiting it is the back-pressure."""
 
-    def write(self, data: bytes) -> None: ...
+    async def write(self, data: bytes) -> None: ...
 
 
 class Exchange(Protocol):

@@ -1,0 +1,1 @@
+"""The sockets, the method table, the client and the command line."""
