@@ -1,0 +1,134 @@
+"""What can be read and told apart: contrast, silhouettes, and icons that are masks."""
+
+from __future__ import annotations
+
+import pytest
+from PySide6.QtGui import QColor, QImage, QPalette
+from PySide6.QtWidgets import QApplication
+
+from affidavit.broker.terms import Outcome
+from affidavit.gui import theme
+from affidavit.gui.theme import Scheme
+from affidavit.gui.theme.tokens import CONTROL_CONTRAST, TEXT_CONTRAST, contrast, with_accent
+from affidavit.resources import icons
+
+SURFACES = ("window", "base", "raised", "sunken", "accent_tint")
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("surface", SURFACES)
+@pytest.mark.parametrize("token", ["ink", "ink2", "ink3", "accent"])
+def test_text_can_be_read_on_every_surface(scheme: Scheme, surface: str, token: str) -> None:
+    colours = theme.tokens(scheme)
+    assert contrast(colours.colour(token), colours.colour(surface)) >= TEXT_CONTRAST
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("outcome", Outcome)
+def test_an_outcome_can_be_read_on_its_tint_and_on_panels(scheme: Scheme, outcome: Outcome) -> None:
+    colours = theme.tokens(scheme)
+    own = colours.outcome[outcome]
+    for ground in (own.tint, colours.base, colours.window):
+        assert contrast(own.text, ground) >= TEXT_CONTRAST
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_what_acts_and_what_edges_can_be_seen(scheme: Scheme) -> None:
+    colours = theme.tokens(scheme)
+    assert contrast(colours.on_accent, colours.accent) >= TEXT_CONTRAST
+    for ground in (colours.base, colours.window):
+        assert contrast(colours.border2, ground) >= CONTROL_CONTRAST
+        assert contrast(colours.accent, ground) >= CONTROL_CONTRAST
+
+
+def test_an_amber_notice_can_be_read() -> None:
+    for scheme in Scheme:
+        colours = theme.tokens(scheme)
+        assert contrast(colours.ink, colours.colour("unknown.tint")) >= TEXT_CONTRAST
+
+
+def test_contrast_is_that_of_the_guideline() -> None:
+    assert contrast("#ffffff", "#000000") == pytest.approx(21)
+    assert contrast("#777777", "#ffffff") == pytest.approx(4.48, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("accent", "why"),
+    [(None, "none"), ("#ffd400", "unreadable on white"), ("#0a6a4d", "committed's"), ("#b03a0c", "near rejected's")],
+)
+def test_an_accent_that_misleads_is_not_taken(accent: str | None, why: str) -> None:
+    assert with_accent(Scheme.LIGHT, accent) == theme.tokens(Scheme.LIGHT), why
+
+
+def test_a_readable_accent_of_the_desktop_is_taken() -> None:
+    colours = with_accent(Scheme.LIGHT, "#8a1a8a")
+    assert colours.accent == "#8a1a8a"
+    assert contrast(colours.on_accent, colours.accent) >= TEXT_CONTRAST
+
+
+def test_no_token_by_another_name() -> None:
+    for name in ("no_such", "outcome", "colour", "unknown.glow"):
+        with pytest.raises((KeyError, AttributeError)):
+            theme.tokens(Scheme.LIGHT).colour(name)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+def test_the_palette_is_whole(qapp: QApplication, scheme: Scheme) -> None:
+    theme.apply(qapp, scheme)
+    colours = theme.tokens(scheme)
+    palette = qapp.palette()
+    assert palette.color(QPalette.ColorRole.Base).name() == colours.base
+    assert palette.color(QPalette.ColorRole.ButtonText).name() == colours.ink
+    assert palette.color(QPalette.ColorGroup.Disabled, QPalette.ColorRole.Text).name() == colours.ink3
+    assert theme.current() is colours
+
+
+@pytest.mark.parametrize("name", icons.names("ui"))
+def test_a_ui_icon_is_tinted_and_nothing_else(qapp: QApplication, name: str) -> None:
+    theme.apply(qapp, Scheme.LIGHT)
+    image = theme.pixmap(name, 16, "accent", 2.0).toImage()
+    assert (image.width(), image.devicePixelRatio()) == (32, 2.0)
+    assert _colours_of(image) == {theme.tokens(Scheme.LIGHT).accent}
+
+
+@pytest.mark.parametrize("outcome", Outcome)
+def test_an_outcome_icon_has_its_colour_in_each_scheme(qapp: QApplication, outcome: Outcome) -> None:
+    for scheme in Scheme:
+        theme.apply(qapp, scheme)
+        image = theme.outcome_icon(outcome, 16).pixmap(16, 16).toImage()
+        assert _colours_of(image) == {theme.tokens(scheme).outcome[outcome].text}
+
+
+def test_type_sizes_follow_the_base(qapp: QApplication) -> None:
+    base = theme.base_px()
+    assert theme.font(theme.TextStyle.TITLE).pixelSize() == base + 4
+    assert theme.mono_font(theme.MonoStyle.FINGERPRINT).pixelSize() == base + 2
+    assert theme.mono_font().fixedPitch() or theme.mono_font().styleHint() == theme.mono_font().StyleHint.Monospace
+
+
+def test_high_contrast_takes_the_desktops_palette_whole(qapp: QApplication) -> None:
+    system = QPalette()
+    for role in QPalette.ColorRole:
+        if role is not QPalette.ColorRole.NColorRoles:
+            system.setColor(role, QColor("#ffff00"))
+    before = qapp.palette()
+    try:
+        qapp.setPalette(system)
+        theme.apply_high_contrast(qapp)
+        assert theme.current().ink == "#ffff00"
+        assert qapp.palette().color(QPalette.ColorRole.Text).name() == "#ffff00"
+    finally:
+        qapp.setPalette(before)
+        theme.apply(qapp, Scheme.LIGHT)
+
+
+def _colours_of(image: QImage) -> set[str]:
+    """The colours of what is opaque; the rounding of half-transparent edges is no colour of its own."""
+    found = {
+        image.pixelColor(x, y).name()
+        for x in range(image.width())
+        for y in range(image.height())
+        if image.pixelColor(x, y).alpha() == 255
+    }
+    assert found, "nothing is drawn"
+    return found
