@@ -1,0 +1,137 @@
+"""The retry decision: small pure functions over what is recorded and the clock (R52).
+
+Nothing here may loosen what the tables of `outcome` stored; it may only tighten: a key's window that closed, a budget
+that is spent, a deadline that is past, an earlier dispatch that is still unknown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from affidavit.broker.outcome import OPEN_STATES, Invocation
+from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """All invocations of one operation, oldest first."""
+
+    members: tuple[Invocation, ...]
+
+    @property
+    def newest_dispatched(self) -> Invocation | None:
+        return next((m for m in reversed(self.members) if m.dispatched), None)
+
+    @property
+    def first_dispatched(self) -> Invocation | None:
+        return next((m for m in self.members if m.dispatched), None)
+
+    @property
+    def dispatches(self) -> int:
+        return sum(m.dispatched for m in self.members)
+
+    def outcome(self) -> tuple[Outcome, InvocationId | None]:
+        """The operation's own outcome and the invocation that gives it (interface, Operations)."""
+        for i, member in enumerate(self.members):
+            if member.outcome is Outcome.UNKNOWN and not _answered_later(member, self.members[i + 1 :]):
+                return Outcome.UNKNOWN, None
+        for wanted in (Outcome.COMMITTED, Outcome.REJECTED, Outcome.NOT_ATTEMPTED):
+            by = next((m for m in reversed(self.members) if m.outcome is wanted), None)
+            if by is not None:
+                return wanted, by.invocation_id
+        return Outcome.NOT_ATTEMPTED, None
+
+
+def _answered_later(unknown: Invocation, later: Sequence[Invocation]) -> bool:
+    """Whether a later commit speaks for an unknown dispatch: under the same key, or known idempotent."""
+    return any(
+        m.outcome is Outcome.COMMITTED
+        and (m.known_idempotent or (unknown.window_open_until is not None and m.window_open_until is not None))
+        for m in later
+    )
+
+
+def retry_now(record: Invocation, operation: Operation, now: Micros) -> Retry:
+    """The advice at this moment, before delivery is looked at."""
+    if record.state in OPEN_STATES:
+        return Retry.FETCH_RESULT
+    if _speaks_of_a_repeat_only(record, operation, now):
+        return Retry.RECONCILE
+    if record.retry is Retry.SAME_IDEMPOTENCY_KEY and not window_open(record, now):
+        return Retry.RECONCILE
+    return record.retry
+
+
+def window_open(record: Invocation, now: Micros) -> bool:
+    """Whether the remote still holds the key, less the safety margin (R46)."""
+    return record.window_open_until is not None and now < record.window_open_until
+
+
+def _speaks_of_a_repeat_only(record: Invocation, operation: Operation, now: Micros) -> bool:
+    """A 4xx to a repeat, while an earlier dispatch of the operation is unknown (verdicts, section 3)."""
+    if record.outcome is not Outcome.REJECTED or record.status is None or record.status // 100 != 4:
+        return False
+    earlier = operation.members[: _index(operation, record)]
+    if not any(m.outcome is Outcome.UNKNOWN for m in earlier):
+        return False
+    excepted = record.retry in (Retry.BACKOFF, Retry.SAME_IDEMPOTENCY_KEY)
+    return not (excepted and (record.known_idempotent or window_open(record, now)))
+
+
+def _index(operation: Operation, record: Invocation) -> int:
+    return next(i for i, m in enumerate(operation.members) if m.invocation_id == record.invocation_id)
+
+
+def attempts_left(record: Invocation, operation: Operation) -> int | None:
+    """Dispatches that the operation's budget still holds (R51); None before validation."""
+    if record.attempts_limit is None:
+        return None
+    return max(0, record.attempts_limit - operation.dispatches)
+
+
+def retry_allowed(retry: Retry, record: Invocation, operation: Operation, now: Micros) -> bool:
+    """`evidence.retry_allowed` (verdicts, section 6)."""
+    left = attempts_left(record, operation)
+    first = operation.first_dispatched
+    ahead = first is None or first.recovery_deadline is None or now < first.recovery_deadline
+    return retry in (Retry.BACKOFF, Retry.SAME_IDEMPOTENCY_KEY) and (left is None or left > 0) and ahead
+
+
+class Repeat(StrEnum):
+    """What `decide` says about a repeat."""
+
+    FETCH = "FETCH"
+    RETRY_NEW_ATTEMPT = "RETRY_NEW_ATTEMPT"
+    RETRY_SAME_KEY = "RETRY_SAME_KEY"
+    RETRY_WHEN_ALLOWED = "RETRY_WHEN_ALLOWED"
+    RECONCILE = "RECONCILE"
+    STOP_FOR_CORRECTION = "STOP_FOR_CORRECTION"
+    RETURN_RECORDED_RESULT = "RETURN_RECORDED_RESULT"
+
+
+def decide(record: Invocation, operation: Operation, now: Micros, *, same_fingerprint: bool = True) -> Repeat:
+    """What may be done about `record`, the operation's newest dispatched invocation (verdicts, section 6)."""
+    retry = retry_now(record, operation, now)
+    match record.outcome:
+        case _ if retry is Retry.FETCH_RESULT:
+            return Repeat.FETCH
+        case Outcome.NOT_ATTEMPTED:
+            return Repeat.RETRY_NEW_ATTEMPT if retry is Retry.BACKOFF else Repeat.STOP_FOR_CORRECTION
+        case Outcome.UNKNOWN | Outcome.REJECTED if (
+            retry is Retry.SAME_IDEMPOTENCY_KEY and same_fingerprint and window_open(record, now)
+        ):
+            return Repeat.RETRY_SAME_KEY
+        case Outcome.UNKNOWN if retry is Retry.BACKOFF and record.known_idempotent:
+            return Repeat.RETRY_NEW_ATTEMPT
+        case Outcome.UNKNOWN:
+            return Repeat.RECONCILE
+        case Outcome.REJECTED if retry is Retry.RECONCILE and operation.outcome()[0] is Outcome.UNKNOWN:
+            return Repeat.RECONCILE
+        case Outcome.REJECTED if retry is Retry.BACKOFF:
+            return Repeat.RETRY_WHEN_ALLOWED
+        case Outcome.COMMITTED if retry is Retry.BACKOFF:
+            return Repeat.RETRY_WHEN_ALLOWED
+        case _:
+            return Repeat.RETURN_RECORDED_RESULT

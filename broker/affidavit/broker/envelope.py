@@ -1,0 +1,208 @@
+"""The envelope: what a caller is told of an invocation, in the one shape of `interface` (section 3, Envelope).
+
+A pure function of recorded facts and the clock. Exactly one of `result`, `pending`, `error` holds the five facts; all
+fields of `evidence` are always present, null where unknown, not yet set, or sealed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from affidavit.broker import advice
+from affidavit.broker.advice import Operation
+from affidavit.broker.moment import rfc3339
+from affidavit.broker.outcome import Invocation
+from affidavit.broker.sentences import sentence
+from affidavit.broker.terms import Code, Kind, Micros, Outcome, Phase, Retry, Source, State
+
+
+@dataclass(frozen=True, slots=True)
+class BodyView:
+    """The stored answer as this caller may have it.
+
+    `seal` is None where it may be read, else what is needed (`operator_unlock`, `operator_approval`). `body` is the
+    `http.body` object or None. `written`: a frame with it was written whole to a socket (no record of its own).
+    """
+
+    seal: str | None = None
+    body: Mapping[str, Any] | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that changed nothing: the record's own facts under this code (verdicts, section 6)."""
+
+    code: Code
+    retry: Retry
+    refers_to: str | None = None
+    needs: str | None = None
+
+
+def envelope(inv: Invocation, operation: Operation, now: Micros, view: BodyView) -> dict[str, Any]:
+    """The envelope of `inv`. `operation` holds it as a member, oldest first."""
+    retry = advice.retry_now(inv, operation, now)
+    facts = _facts(inv, retry, view)
+    out: dict[str, Any] = {
+        "invocation_id": inv.invocation_id,
+        "operation_id": inv.operation_id,
+        "correlation_id": inv.correlation_id,
+    }
+    if not inv.finished:
+        waiting = inv.code is Code.AWAITING_APPROVAL
+        out["pending"] = {
+            **facts,
+            "state": "awaiting_approval" if waiting else "running",
+            "poll_after_s": 2.0 if waiting else 1.0,
+        }
+    elif inv.outcome is Outcome.COMMITTED and facts["phase"] != Phase.RESULT_DELIVERY:
+        out["result"] = {**facts, **_answer(inv, view)}
+    else:
+        for name, value in (("field", inv.field), ("needs", view_needs(inv, view))):
+            if value is not None:
+                facts[name] = value
+        out["error"] = {**facts, **(_answer(inv, view) if facts["phase"] != Phase.RESULT_DELIVERY else {})}
+    out["evidence"] = _evidence(inv, operation, now, facts["retry"], view)
+    return out
+
+
+def view_needs(inv: Invocation, view: BodyView) -> str | None:
+    return view.seal if view.seal is not None and inv.body is not None and inv.finished else inv.needs
+
+
+def _facts(inv: Invocation, retry: Retry, view: BodyView) -> dict[str, Any]:
+    """code, phase, outcome, retry, message: what delivery adds does not touch the outcome (R38)."""
+    phase, code = inv.phase, inv.code
+    definite = inv.outcome in (Outcome.COMMITTED, Outcome.REJECTED) and inv.result_record is not None
+    if definite and inv.expired:
+        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER
+    elif definite and view.seal is not None:
+        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_SEALED, Retry.FETCH_RESULT
+    elif definite and inv.delivery == "failed":
+        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_UNDELIVERED, Retry.FETCH_RESULT
+    return {
+        "code": str(code),
+        "phase": str(phase),
+        "outcome": str(inv.outcome),
+        "retry": str(retry),
+        "message": sentence(inv, code=code, phase=phase),
+    }
+
+
+def _answer(inv: Invocation, view: BodyView) -> dict[str, Any]:
+    """`http` where a complete answer was recorded, `settled` where it was settled otherwise."""
+    if inv.settlement is not None and inv.source is not Source.REMOTE_RESPONSE:
+        return {
+            "settled": {
+                "source": str(inv.source),
+                "record": inv.settlement_record,
+                "reference": inv.settlement.reference,
+            }
+        }
+    if inv.completion is None or inv.status is None or inv.partial:
+        return {}
+    return {"http": {"status": inv.status, "headers": dict(inv.headers), "body": view.body}}
+
+
+def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, view: BodyView) -> dict[str, Any]:
+    outcome, by = operation.outcome()
+    complete = inv.completion is not None
+    evidence: dict[str, Any] = {
+        "dispatch_started": inv.dispatched,
+        "dispatch_record": inv.dispatch_record,
+        "request_complete": inv.bytes_sent is not None,
+        "response_headers_received": complete or Kind.REMOTE_RESPONSE_STARTED in inv.seen,
+        "response_complete": complete,
+        "completion": inv.completion,
+        "attempt": inv.attempt,
+        "retry_of": inv.retry_of,
+        "attempts": [
+            {"n": a.n, "reached": a.reached, "stage": a.stage, "outcome": str(Outcome.NOT_ATTEMPTED), "code": a.code}
+            for a in inv.attempts
+        ],
+        "operation": {
+            "outcome": str(outcome),
+            "by": by,
+            "invocations": [m.invocation_id for m in operation.members],
+        },
+        "target": dict(inv.target) if inv.target is not None else _asked_target(inv),
+        "times": {
+            "accepted": rfc3339(inv.accepted_at),
+            "dispatched": rfc3339(inv.dispatched_at),
+            "settled": rfc3339(inv.settled_at),
+        },
+        "fingerprint": inv.fingerprint,
+        "source": str(inv.source) if inv.source is not None and inv.outcome is not Outcome.NOT_ATTEMPTED else None,
+        "transport_observation": inv.observation,
+        "last_confirmed": {"stage": inv.last.stage, "at": rfc3339(inv.last.at), "record": inv.last.record}
+        if inv.last
+        else None,
+        "idempotency": _idempotency(inv),
+        "contract": _contract(inv),
+        "reconcile": {"available": True, **inv.lookup} if inv.lookup is not None else {"available": False},
+        "retry_allowed": advice.retry_allowed(Retry(retry), inv, operation, now),
+        "retry_after_s": inv.retry_after_s,
+        "attempts_left": advice.attempts_left(inv, operation),
+        "connection": dict(inv.connection) if inv.connection is not None else None,
+        "authorization": _authorization(inv),
+        "deadlines": {"request": rfc3339(inv.request_deadline), "recovery": rfc3339(inv.recovery_deadline)},
+        "remote_request_id": inv.remote_request_id,
+        "response_sha256": inv.response_sha256,
+        "result_record": inv.result_record,
+        "delivery": inv.delivery or ("written" if view.written else None),
+        "diagnostic": dict(inv.diagnostic) if inv.diagnostic is not None else None,
+        "job": None,
+        "items": None,
+    }
+    if inv.refers_to is not None:
+        evidence["refers_to"] = inv.refers_to
+    if inv.hop is not None:
+        evidence["hop"] = inv.hop
+    if inv.disputed:
+        evidence["disputed"] = True
+    return evidence
+
+
+def _asked_target(inv: Invocation) -> dict[str, Any] | None:
+    if "url" not in inv.asked:
+        return None
+    return {"kind": "http", "method": inv.asked.get("method"), "url": inv.asked["url"]}
+
+
+def _idempotency(inv: Invocation) -> dict[str, Any] | None:
+    if inv.state is State.ACCEPTED or (inv.partial and inv.request_fingerprint is None):
+        return None
+    return {
+        "key": inv.key,
+        "scope": inv.key_scope,
+        "fingerprint": inv.request_fingerprint,
+        "remote_contract": "configured" if inv.key is not None else "none",
+        "window_open_until": rfc3339(inv.window_open_until),
+    }
+
+
+def _contract(inv: Invocation) -> dict[str, Any] | None:
+    if inv.contract_id is None:
+        return None
+    idempotent = {"true": True, "false": False}.get(inv.idempotent or "", inv.idempotent)
+    return {
+        "id": inv.contract_id,
+        "digest": inv.contract_digest,
+        "effect": str(inv.effect) if inv.effect else None,
+        "idempotent": idempotent,
+        "answers": dict(inv.answers) if inv.answers is not None else None,
+    }
+
+
+def _authorization(inv: Invocation) -> dict[str, Any] | None:
+    if inv.approval is None:
+        return None
+    return {
+        "decision": "approved" if inv.approval.approved else "denied",
+        "means": inv.approval.means,
+        "by": inv.approval.by,
+        "reason": inv.approval.reason,
+        "record": inv.approval_record,
+    }

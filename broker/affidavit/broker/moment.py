@@ -1,0 +1,56 @@
+"""Time as the broker sees it, passed in everywhere so that tests move it (R46: wall and boot clock, the earlier wins)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from datetime import UTC, datetime
+from typing import Protocol
+
+from affidavit.broker.terms import InvocationId, Micros, OperationId
+
+SECOND = 1_000_000
+
+
+class Clock(Protocol):
+    """`wall` in microseconds since 1970 UTC; `boot` in seconds since boot, suspend included."""
+
+    def wall(self) -> Micros: ...
+
+    def boot(self) -> float: ...
+
+
+class SystemClock:
+    def wall(self) -> Micros:
+        return Micros(time.time_ns() // 1000)
+
+    def boot(self) -> float:
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+def after(at: Micros, seconds: float) -> Micros:
+    return Micros(at + round(seconds * SECOND))
+
+
+def rfc3339(at: Micros | None) -> str | None:
+    """RFC 3339 in UTC with milliseconds, such as `2026-11-30T14:02:11.083Z`."""
+    if at is None:
+        return None
+    whole, part = divmod(at, SECOND)
+    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{part // 1000:03d}Z"
+
+
+_CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+
+
+def _base32(number: int, digits: int) -> str:
+    return "".join(_CROCKFORD[(number >> (5 * i)) & 31] for i in reversed(range(digits)))
+
+
+def new_invocation_id(now: Micros) -> InvocationId:
+    """`act_`, 48 bits of milliseconds and 80 random bits in Crockford's base 32: sorts by time."""
+    return InvocationId(f"act_{_base32(now // 1000, 10)}{_base32(secrets.randbits(80), 16)}")
+
+
+def new_operation_id() -> OperationId:
+    return OperationId(f"op_{secrets.token_hex(12)}")

@@ -1,0 +1,135 @@
+"""One sentence for each verdict, for a person: `message` in the envelope. It is never needed to decide (R2).
+
+The words follow the design's table: "sent" means handed to a connection, "answered" a complete authentic answer, and
+"Nothing was sent" stands only beside `not_attempted`.
+"""
+
+from __future__ import annotations
+
+from affidavit.broker.outcome import Invocation
+from affidavit.broker.terms import Code, Outcome, Phase, Retry, Source, State
+
+
+def sentence(inv: Invocation, *, code: Code | None = None, phase: Phase | None = None) -> str:
+    """The sentence of an invocation; `code` and `phase` where delivery or a refusal gives other ones."""
+    shown = code or inv.code
+    if shown in _DELIVERY:
+        return _DELIVERY[shown]
+    if inv.state in (State.ACCEPTED, State.VALIDATED, State.AUTHORISED, State.OPEN):
+        return _open(inv)
+    if inv.outcome is Outcome.NOT_ATTEMPTED:
+        return _stopped(inv)
+    if inv.source is Source.OPERATOR_ATTESTED and inv.settlement_record is not None:
+        return f"The operator attested it as {inv.outcome} (record {inv.settlement_record})."
+    if inv.source is Source.REMOTE_QUERY and inv.settlement_record is not None:
+        return f"A look-up settled it (record {inv.settlement_record}): the target has it as {inv.outcome}."
+    return _UNKNOWN.get((shown, inv.message)) or _answered(inv, shown)
+
+
+_DELIVERY = {
+    Code.RESULT_UNDELIVERED: ("It is done and recorded. The result did not reach the agent; it can still be fetched."),
+    Code.RESULT_SEALED: "It is done and recorded. The result is sealed for now.",
+    Code.RESULT_STORAGE_FAILED: (
+        "An answer came but could not be stored. Free some space; until then it counts as unknown."
+    ),
+    Code.RESULT_EXPIRED: "The result was deleted after its retention. Status and hash remain in the record.",
+}
+
+_UNKNOWN: dict[tuple[Code, str | None], str] = {
+    (Code.REMOTE_OUTCOME_UNKNOWN, None): (
+        "It was sent. The connection closed before any answer was recorded, so it may or may not have happened."
+    ),
+    (Code.REMOTE_OUTCOME_UNKNOWN, "answer_before_whole"): (
+        "It was sent. The target answered before the request was whole; that proves nothing about the rest."
+    ),
+    (Code.REMOTE_OUTCOME_UNKNOWN, "answer_before_request"): (
+        "It was sent. An answer was there before the request; it answers nothing."
+    ),
+    (Code.REMOTE_DEADLINE, None): "It was sent. No answer came within the deadline. It may still be running.",
+    (Code.REMOTE_RESULT_INCOMPLETE, None): ("It was sent. The answer broke off or was malformed, and does not count."),
+    (Code.CALLER_CANCELLED, None): "It was sent, then the caller cancelled. That does not undo it.",
+    (Code.CALLER_CANCELLED, "caller_ended"): "It was sent, then the caller ended. That does not undo it.",
+    (Code.BROKER_RESTARTED, None): "It was sent. Affidavit stopped before an answer was recorded.",
+    (Code.REMOTE_IN_PROGRESS, None): (
+        "The target says the key is in use. That speaks about the repeat, not about the first attempt."
+    ),
+    (Code.RESULT_STORAGE_FAILED, None): (
+        "An answer came but could not be stored. Free some space; until then it counts as unknown."
+    ),
+}
+
+
+def _open(inv: Invocation) -> str:
+    if inv.code is Code.AWAITING_APPROVAL:
+        return "Not sent yet. A card is waiting for the operator."
+    if inv.dispatched:
+        return f"It was sent (record {inv.dispatch_record}). No answer is recorded yet."
+    return "Not sent yet. It is being prepared."
+
+
+_STOPPED: dict[Code, str] = {
+    Code.CREDENTIAL_UNKNOWN: "The named credential does not exist, or is not bound to this target.",
+    Code.CREDENTIAL_OUT_OF_SCOPE: "The named credential does not exist, or is not bound to this target.",
+    Code.IDEMPOTENCY_MISMATCH: "This operation or key is known with another content.",
+    Code.UNRESOLVED_DUPLICATE: "The same write is still unknown or still running.",
+    Code.NO_IDEMPOTENCY_CONTRACT: "No contract says that this target understands a key.",
+    Code.REQUEST_LOOP: "The same invalid request came again and again.",
+    Code.BUSY: "Too many actions are open; this one may come back later.",
+    Code.FINGERPRINT_CHANGED: "The request changed after it was approved. It needs a new card.",
+    Code.VAULT_LOCKED: "The vault is locked; the operator must unlock it.",
+    Code.VAULT_QUARANTINED: "The journal does not continue the last checkpoint; the operator must review it.",
+    Code.APPROVAL_DENIED: "The operator denied it.",
+    Code.APPROVAL_EXPIRED: "Nobody answered the card in time.",
+    Code.APPROVAL_UNAVAILABLE: "No one could be asked.",
+    Code.CALLER_CANCELLED: "The caller cancelled or ended.",
+    Code.LEASE_LOST: "Another worker holds this action; its result will be there.",
+    Code.CREDENTIAL_MISSING: "The credential has no secret that can be used.",
+    Code.INJECTION_UNSUPPORTED: "This kind of credential cannot be used here.",
+    Code.KEY_UNUSABLE: "The credential's key cannot be read.",
+    Code.TOKEN_UNAVAILABLE: "The token service gave no token.",
+    Code.DNS_FAILED: "The target's name could not be resolved.",
+    Code.CONNECT_FAILED: "The target could not be connected to.",
+    Code.CONNECT_TIMEOUT: "No connection came about in time.",
+    Code.TLS_FAILED: "The TLS handshake broke off.",
+    Code.CERT_INVALID: "The target's certificate is not valid for it.",
+    Code.PROXY_FAILED: "The proxy opened no tunnel.",
+    Code.JOURNAL_UNAVAILABLE: "The dispatch could not be recorded.",
+    Code.BROKER_RESTARTED: "Affidavit stopped before dispatch.",
+    Code.TARGET_BLOCKED: "The target's address is not allowed.",
+}
+
+
+def _stopped(inv: Invocation) -> str:
+    said = inv.message or _STOPPED.get(inv.code, "The request is not valid.")
+    if inv.code is Code.APPROVAL_DENIED and inv.approval is not None and inv.approval.reason:
+        said = f'The operator denied it: "{inv.approval.reason}".'
+    if inv.attempts and inv.phase is Phase.CONNECTION_SETUP:
+        last, tries = inv.attempts[-1], len(inv.attempts)
+        return f"Nothing was sent. {said} {last.code} at {last.stage}, {tries} {'try' if tries == 1 else 'tries'}."
+    return f"Nothing was sent. {said}"
+
+
+def _answered(inv: Invocation, code: Code) -> str:
+    status = inv.status
+    match code:
+        case Code.JOB_ACCEPTED:
+            return "Accepted without a reference, so it cannot be followed. Accepted is not done."
+        case Code.REDIRECT_NOT_FOLLOWED:
+            return f"Answered completely: status {status}, a redirect. Not followed."
+        case Code.REMOTE_REJECTED:
+            return f"The target refused it: status {status}."
+        case Code.REMOTE_RATE_LIMITED:
+            wait = f" {inv.retry_after_s:g} s" if inv.retry_after_s is not None else ""
+            return f"The target asks to wait{wait} (status {status})."
+        case Code.REMOTE_UNAVAILABLE if inv.outcome is Outcome.REJECTED:
+            return f"Refused before any work, as the contract says (status {status})."
+        case Code.REMOTE_UNAVAILABLE:
+            return f"Answered {status}; no contract says that nothing was done."
+        case Code.GATEWAY_REFUSED:
+            return "The proxy, which the operator trusts, says it was never forwarded."
+        case Code.GATEWAY_UNCERTAIN:
+            return f"It was sent. A gateway answered {status}; that says nothing about the target."
+        case _ if inv.retry in (Retry.RECONCILE, Retry.BACKOFF) and status is not None and status >= 500:
+            return f"Answered completely: status {status}; what it changed before is not known to us."
+        case _:
+            return f"Answered completely: status {status}."
