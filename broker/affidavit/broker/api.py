@@ -129,6 +129,9 @@ class OperatorApi(Protocol):
 
     async def lock(self, *, why: str) -> None: ...
 
+    async def check_passphrase(self, passphrase: bytearray) -> None:
+        """Return where it is the vault's, locked or not; else OperatorRefused("wrong_passphrase")."""
+
     async def status(self) -> Json: ...
 
     def cards(self) -> Sequence[Card]:
