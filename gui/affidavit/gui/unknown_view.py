@@ -1,0 +1,437 @@
+"""What the unknown window says of each lost answer: the list, the evidence, the statement. Plain data, no Qt.
+
+Input are envelopes with `events` in the shape of `interface`, section 3; `now` is an aware datetime in the zone that
+the operator reads. Sealed fields are null while the vault is locked, and every sentence has a form for that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+from affidavit.broker import events
+from affidavit.broker.api import Json
+from affidavit.broker.terms import Code, InvocationId, Outcome
+from affidavit.gui import texts_unknown as texts
+from affidavit.gui import timeline_view, times
+from affidavit.gui.timeline_view import TimelineRow
+
+NOTE_LIMIT = 4000
+"""Characters of what the operator checked: some paragraphs, not a document."""
+REFERENCE_LIMIT = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """The age bar. `share` is the part of the recovery time that is used, 0 to 1; 1 and `past` once it is over."""
+
+    share: float
+    past: bool
+    left: str
+    right: str
+
+    @property
+    def accessible(self) -> str:
+        return texts.AGE_ACCESSIBLE.format(left=self.left, right=self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class ListRow:
+    """One line of the list."""
+
+    invocation_id: InvocationId
+    title: str
+    place: str
+    age: Age
+    note: str
+
+    @property
+    def accessible(self) -> str:
+        return texts.ROW_ACCESSIBLE.format(
+            title=self.title, place=self.place, age=self.age.left, deadline=self.age.right, note=self.note
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A target in the parts that are drawn apart. For SSH `method` is empty and `rest` the command."""
+
+    method: str
+    scheme: str
+    host: str
+    path: str
+    query: str
+
+    @property
+    def plain(self) -> str:
+        url = f"{self.scheme}{self.host}{self.path}{self.query}"
+        return f"{self.method} {url}" if self.method else url
+
+
+@dataclass(frozen=True, slots=True)
+class Detail:
+    """One action in full. `query` is the status query, None where none is known or it is sealed."""
+
+    invocation_id: InvocationId
+    title: str
+    target: Target | None
+    byline: str
+    age: Age
+    proven: str
+    not_proven: str
+    timeline: tuple[TimelineRow, ...]
+    records: str
+    query: Target | None
+    query_note: str
+
+
+def ordered(envelopes: Sequence[Json], now: datetime) -> tuple[Json, ...]:
+    """Past the recovery deadline first, the longest past on top; then by the time left. Without a deadline: last."""
+
+    def rank(envelope: Json) -> tuple[bool, float]:
+        deadline = _recovery(_evidence(envelope))
+        return (deadline is None, (deadline - now).total_seconds() if deadline else 0.0)
+
+    return tuple(sorted(envelopes, key=rank))
+
+
+def list_row(envelope: Json, now: datetime) -> ListRow:
+    """The action's line in the list."""
+    evidence = _evidence(envelope)
+    sent, deadline = _dispatched(evidence), _recovery(evidence)
+    share, past = _share(sent, deadline, now)
+    if sent is None or deadline is None:
+        right = texts.ROW_DEADLINE_NONE
+    else:
+        right = (texts.ROW_DEADLINE_WAS if past else texts.ROW_DEADLINE).format(deadline=times.span(deadline - sent))
+    return ListRow(
+        invocation_id=InvocationId(envelope["invocation_id"]),
+        title=title(envelope),
+        place=_place(evidence),
+        age=Age(
+            share=share,
+            past=past,
+            left=texts.ROW_AGE.format(age=times.span(now - sent)) if sent else texts.ROW_AGE_NONE,
+            right=right,
+        ),
+        note=_note(evidence),
+    )
+
+
+def detail(envelope: Json, now: datetime) -> Detail:
+    """The action in full."""
+    evidence = _evidence(envelope)
+    shown = timeline_view.rows(envelope.get("events") or (), now)
+    query = _query(evidence)
+    return Detail(
+        invocation_id=InvocationId(envelope["invocation_id"]),
+        title=title(envelope),
+        target=_target(evidence.get("target")),
+        byline=_byline(envelope),
+        age=_age(evidence, now),
+        proven=_proven(envelope, now),
+        not_proven=_not_proven(envelope, now),
+        timeline=shown,
+        records=timeline_view.span(shown),
+        query=query,
+        query_note=texts.ASK_BY_HAND if query else texts.ASK_NONE,
+    )
+
+
+def title(envelope: Json) -> str:
+    """The contract's own title; without one the method and host; while sealed the invocation's id."""
+    bound = _first(envelope, events.PreflightValidated)
+    if bound is not None and bound.title:
+        return bound.title
+    target = _evidence(envelope).get("target") or {}
+    if target.get("kind") == "http" and target.get("url"):
+        return texts.TITLE_HTTP.format(method=target.get("method"), host=urlsplit(target["url"]).netloc)
+    if target.get("host"):
+        return texts.TITLE_SSH.format(host=target["host"])
+    return texts.TITLE_SEALED.format(invocation=envelope["invocation_id"])
+
+
+# --- The statement -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """What the operator has filled in so far."""
+
+    outcome: Outcome | None = None
+    note: str = ""
+    reference: str = ""
+
+    def missing(self) -> str | None:
+        """The one next step before the statement can be reviewed, or None."""
+        if self.outcome is None:
+            return texts.ATTEST_NEEDS_OUTCOME
+        note, reference = self.note.strip(), self.reference.strip()
+        if not note:
+            return texts.ATTEST_NEEDS_NOTE
+        if len(note) > NOTE_LIMIT:
+            return texts.ATTEST_NOTE_LONG.format(n=texts.number(len(note)), limit=texts.number(NOTE_LIMIT))
+        if len(reference) > REFERENCE_LIMIT:
+            return texts.ATTEST_REFERENCE_LONG.format(
+                n=texts.number(len(reference)), limit=texts.number(REFERENCE_LIMIT)
+            )
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Consequence:
+    """One line under the statement; `changes` is False for what stays as it is."""
+
+    text: str
+    changes: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """The second look: what will be sealed, word for word, and what follows from it."""
+
+    invocation_id: InvocationId
+    outcome: Outcome
+    note: str
+    reference: str | None
+    claim: str
+    signed: str
+    consequences: tuple[Consequence, ...]
+
+
+def statement(envelope: Json, draft: Draft, now: datetime) -> Statement:
+    """The statement of a draft from which nothing is missing."""
+    if draft.outcome is None or draft.missing() is not None:
+        raise ValueError("a statement needs an outcome and what was checked")
+    record = _unknown_record(envelope)
+    stays = texts.STAYS.format(record=record, never=texts.NEVER_ERASED) if record else None
+    return Statement(
+        invocation_id=InvocationId(envelope["invocation_id"]),
+        outcome=draft.outcome,
+        note=draft.note.strip(),
+        reference=draft.reference.strip() or None,
+        claim=texts.CLAIMS[draft.outcome].format(title=title(envelope), operation=envelope.get("operation_id")),
+        signed=texts.SIGNED.format(on=times.signed_on(now)),
+        consequences=(
+            Consequence(texts.ADDS, changes=True),
+            Consequence(texts.AGENT_TOLD[draft.outcome], changes=True),
+            Consequence(stays or texts.STAYS_UNNAMED.format(never=texts.NEVER_ERASED), changes=False),
+        ),
+    )
+
+
+def attested(outcome: Outcome, settled: Json) -> str:
+    """The one sentence after an attestation; `settled` is the envelope that the broker answered."""
+    record = (_facts(settled).get("settled") or {}).get("record")
+    if record is None:
+        return texts.ATTEST_DONE_UNNUMBERED[outcome]
+    return texts.ATTEST_DONE[outcome].format(record=record)
+
+
+def refused(code: str, message: str, remedy: str | None) -> str:
+    """The sentence for a refused call: ours where the code has one, with the broker's next step behind it."""
+    text = texts.REFUSED.get(code, message)
+    return texts.REFUSED_WITH_REMEDY.format(message=text, remedy=remedy) if remedy else text
+
+
+# --- Reading the envelope ------------------------------------------------------------------------------------------
+
+
+def _evidence(envelope: Json) -> Mapping[str, Any]:
+    evidence: Mapping[str, Any] = envelope.get("evidence") or {}
+    return evidence
+
+
+def _facts(envelope: Json) -> Mapping[str, Any]:
+    facts: Mapping[str, Any] = envelope.get("error") or envelope.get("pending") or envelope.get("result") or {}
+    return facts
+
+
+def _dispatched(evidence: Mapping[str, Any]) -> datetime | None:
+    return times.parse((evidence.get("times") or {}).get("dispatched"))
+
+
+def _recovery(evidence: Mapping[str, Any]) -> datetime | None:
+    return times.parse((evidence.get("deadlines") or {}).get("recovery"))
+
+
+def _share(sent: datetime | None, deadline: datetime | None, now: datetime) -> tuple[float, bool]:
+    if sent is None or deadline is None:
+        return 0.0, False
+    if now >= deadline:
+        return 1.0, True
+    whole = (deadline - sent).total_seconds()
+    return (min(1.0, max(0.0, (now - sent).total_seconds() / whole)) if whole > 0 else 1.0), False
+
+
+def _age(evidence: Mapping[str, Any], now: datetime) -> Age:
+    sent, deadline = _dispatched(evidence), _recovery(evidence)
+    share, past = _share(sent, deadline, now)
+    left = texts.AGE_SENT.format(age=times.span(now - sent)) if sent else texts.AGE_SENT_NONE
+    if deadline is None:
+        return Age(share, past, left, texts.AGE_NO_DEADLINE)
+    window = times.parse((evidence.get("idempotency") or {}).get("window_open_until"))
+    if window is None:
+        form = texts.AGE_STOPPED if past else texts.AGE_STOPS
+    elif window > now:
+        form = texts.AGE_STOPPED_KEY if past else texts.AGE_STOPS_KEY
+    else:
+        form = texts.AGE_STOPPED_KEY_OVER if past else texts.AGE_STOPS_KEY_OVER
+    key = times.span(window - now) if window else ""
+    return Age(share, past, left, form.format(left=times.span(deadline - now), ago=times.span(now - deadline), key=key))
+
+
+def _place(evidence: Mapping[str, Any]) -> str:
+    target = evidence.get("target") or {}
+    if target.get("url"):
+        return urlsplit(str(target["url"])).netloc
+    return str(target["host"]) if target.get("host") else texts.PLACE_SEALED
+
+
+def _note(evidence: Mapping[str, Any]) -> str:
+    items = evidence.get("items") or ()
+    open_items = sum(1 for item in items if item.get("outcome") == Outcome.UNKNOWN)
+    if open_items:
+        return texts.counted(open_items, *texts.ROW_ITEMS)
+    if evidence.get("target") is None:
+        return texts.ROW_SEALED
+    return texts.ROW_QUERY if _query(evidence) else texts.ROW_NO_QUERY
+
+
+def _target(told: object) -> Target | None:
+    if not isinstance(told, Mapping):
+        return None
+    if told.get("url"):
+        return _http_target(str(told.get("method") or ""), str(told["url"]))
+    if told.get("host"):
+        return Target("", "", str(told["host"]), f"  {told.get('command') or ''}", "")
+    return None
+
+
+def _http_target(method: str, url: str) -> Target:
+    parts = urlsplit(url)
+    query = f"?{parts.query}" if parts.query else ""
+    return Target(method, f"{parts.scheme}://", parts.netloc, parts.path, query)
+
+
+def _query(evidence: Mapping[str, Any]) -> Target | None:
+    told = evidence.get("reconcile") or {}
+    if not told.get("available"):
+        return None
+    if told.get("url"):
+        return _http_target(str(told.get("method") or "GET"), str(told["url"]))
+    return Target("", "", "", str(told["command"]), "") if told.get("command") else None
+
+
+def _byline(envelope: Json) -> str:
+    evidence = _evidence(envelope)
+    parts = [texts.BYLINE_OPERATION.format(operation=envelope.get("operation_id"))]
+    attempt, left = evidence.get("attempt"), evidence.get("attempts_left")
+    if attempt is not None and left is not None:
+        parts.append(texts.BYLINE_ATTEMPT.format(n=attempt, total=attempt + left))
+    elif attempt is not None:
+        parts.append(texts.BYLINE_ATTEMPT_ONLY.format(n=attempt))
+    accepted = _first(envelope, events.ActionAccepted)
+    if accepted is not None and accepted.agent:
+        parts.append(texts.BYLINE_ASKED.format(agent=accepted.agent))
+    return "  ·  ".join(parts)
+
+
+_E = TypeVar("_E", bound=events.Event)
+
+
+def _first(envelope: Json, kind: type[_E]) -> _E | None:
+    """The first event of this kind whose detail can be read."""
+    told = map(timeline_view.opened, envelope.get("events") or ())
+    return next((event for event in told if isinstance(event, kind)), None)
+
+
+def _proven(envelope: Json, now: datetime) -> str:
+    """The strongest thing a record proves, and which record: the last confirmed one that is not the verdict itself."""
+    evidence = _evidence(envelope)
+    last = evidence.get("last_confirmed") or {}
+    stage, record = last.get("stage"), last.get("record")
+    if record is None:
+        dispatch = evidence.get("dispatch_record")
+        return texts.PROVEN_UNNAMED.format(record=dispatch) if dispatch is not None else texts.PROVEN_NOTHING
+    at = times.parse(last.get("at"))
+    known = {
+        "peer": (evidence.get("connection") or {}).get("peer") or texts.PEER_UNNAMED,
+        "at": times.clock(at, now) if at else texts.AT_UNNAMED,
+        "record": record,
+    }
+    match stage:
+        case "request_sent":
+            sent = _first(envelope, events.RequestSent)
+            return (
+                texts.counted(sent.sent, *texts.PROVEN_SENT, **known)
+                if sent
+                else _filled(texts.PROVEN_SENT_WHOLE, known)
+            )
+        case "remote_response_started":
+            started = _first(envelope, events.RemoteResponseStarted)
+            status = started.status if started else None
+            return _filled(texts.PROVEN_STARTED if status else texts.PROVEN_STARTED_PLAIN, known, status)
+        case "remote_response_complete":
+            complete = _first(envelope, events.RemoteResponseComplete)
+            status = complete.status if complete else None
+            return _filled(texts.PROVEN_COMPLETE if status else texts.PROVEN_COMPLETE_PLAIN, known, status)
+        case _:
+            return _filled(texts.PROVEN_DISPATCHED, known)
+
+
+def _filled(form: str, known: Mapping[str, object], status: int | None = None) -> str:
+    return form.format(status=status, **known)
+
+
+def _not_proven(envelope: Json, now: datetime) -> str:
+    why = _why(envelope, now)
+    if _evidence(envelope).get("target") is None:
+        return texts.NOT_PROVEN_SEALED.format(why=why)
+    return texts.NOT_PROVEN_WHETHER.format(title=title(envelope), why=why)
+
+
+_WHY: Mapping[str, str] = {
+    Code.REMOTE_RESULT_INCOMPLETE: texts.WHY_INCOMPLETE,
+    Code.CALLER_CANCELLED: texts.WHY_CANCELLED,
+    Code.BROKER_RESTARTED: texts.WHY_RESTARTED,
+    Code.REMOTE_IN_PROGRESS: texts.WHY_KEY_IN_USE,
+    Code.RESULT_STORAGE_FAILED: texts.WHY_STORAGE,
+    Code.IN_PROGRESS: texts.WHY_OPEN,
+}
+_WHY_CLOSED: Mapping[str | None, str] = {
+    None: texts.WHY_NO_ANSWER,
+    "answer_before_whole": texts.WHY_NOT_WHOLE,
+    "answer_before_request": texts.WHY_BEFORE,
+}
+"""REMOTE_OUTCOME_UNKNOWN covers three observations, told apart by the record's `message`."""
+
+
+def _why(envelope: Json, now: datetime) -> str:
+    """Why no answer decides, as one sentence."""
+    facts = _facts(envelope)
+    code = str(facts.get("code"))
+    verdict = _first(envelope, events.OutcomeUnknown)
+    if code == Code.REMOTE_DEADLINE:
+        deadline = times.parse((_evidence(envelope).get("deadlines") or {}).get("request"))
+        return texts.WHY_DEADLINE.format(at=times.clock(deadline, now)) if deadline else texts.WHY_DEADLINE_PLAIN
+    if code == Code.GATEWAY_UNCERTAIN:
+        status = (facts.get("http") or {}).get("status")
+        return texts.WHY_GATEWAY.format(status=status) if status else texts.WHY_GATEWAY_PLAIN
+    if code == Code.REMOTE_OUTCOME_UNKNOWN and verdict is not None:
+        return _WHY_CLOSED.get(verdict.message, texts.WHY_CUT)
+    if code == Code.CALLER_CANCELLED and verdict is not None and verdict.message == "caller_ended":
+        return texts.WHY_CALLER_ENDED
+    return _WHY.get(code, texts.WHY_CUT)
+
+
+def _unknown_record(envelope: Json) -> int | None:
+    """The record that made it unknown, else that of the dispatch."""
+    verdicts = [e["record"] for e in envelope.get("events") or () if e["kind"] == "OUTCOME_UNKNOWN"]
+    if verdicts:
+        return int(verdicts[-1])
+    dispatch = _evidence(envelope).get("dispatch_record")
+    return int(dispatch) if dispatch is not None else None
