@@ -1,4 +1,4 @@
-"""Time as the broker sees it, passed in everywhere so that tests move it (R46: wall and boot clock, the earlier wins)."""
+"""Time as the broker sees it, passed in everywhere so that tests move it (R46: wall and boot clock)."""
 
 from __future__ import annotations
 

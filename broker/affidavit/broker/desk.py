@@ -1,0 +1,126 @@
+"""The approval desk: cards that wait for a person, and who may decide them. The approver port of the broker.
+
+The first decision wins. A card lives until it is decided, expires, its caller is gone or cancels, or the vault locks;
+then it is closed with the reason, and a later click decides nothing (R15, F18). Owned by the broker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from affidavit.broker.api import CardWatcher
+from affidavit.broker.card import Card, CardEnd, Decision
+from affidavit.broker.limits import Limits
+from affidavit.broker.moment import Clock, after
+from affidavit.broker.terms import InvocationId, SessionId
+
+
+@dataclass(slots=True)
+class _Waiting:
+    card: Card
+    answer: asyncio.Future[Decision | CardEnd]
+    timer: asyncio.TimerHandle | None = None
+
+
+class Desk:
+    """Waiting cards in the order in which they were asked."""
+
+    def __init__(self, clock: Clock, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
+        self._clock = clock
+        self._limits = limits
+        self._loop = loop
+        self._waiting: dict[InvocationId, _Waiting] = {}
+        self._watchers: list[CardWatcher] = []
+        self._changed: Callable[[], None] = lambda: None
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        self._changed = listener
+
+    def cards(self) -> Sequence[Card]:
+        return tuple(w.card for w in self._waiting.values())
+
+    def card(self, invocation_id: InvocationId) -> Card | None:
+        waiting = self._waiting.get(invocation_id)
+        return waiting.card if waiting else None
+
+    def count(self, session_id: SessionId) -> int:
+        return sum(w.card.session.session_id == session_id for w in self._waiting.values())
+
+    def longest_s(self) -> float:
+        """How long a card may wait at most, from when it is asked."""
+        if self._watchers:
+            return self._limits.card_unshown_s + self._limits.card_shown_s
+        return self._limits.card_headless_s
+
+    def watch(self, watcher: CardWatcher) -> Callable[[], None]:
+        """Attach a screen: it is told of all cards that wait now and of each later one."""
+        self._watchers.append(watcher)
+        for waiting in self._waiting.values():
+            watcher.card_opened(waiting.card)
+
+        def detach() -> None:
+            if watcher in self._watchers:
+                self._watchers.remove(watcher)
+
+        return detach
+
+    async def ask(self, card: Card) -> Decision | CardEnd:
+        """Put up a card and wait for what becomes of it."""
+        waiting = _Waiting(card, self._loop.create_future())
+        self._waiting[card.invocation_id] = waiting
+        limit_s = self._limits.card_unshown_s if self._watchers else self._limits.card_headless_s
+        self._expire_after(waiting, limit_s)
+        for watcher in list(self._watchers):
+            watcher.card_opened(waiting.card)
+        self._changed()
+        try:
+            return await waiting.answer
+        finally:
+            self._close(card.invocation_id, CardEnd.CALLER_CANCELLED)
+
+    def shown(self, invocation_id: InvocationId) -> None:
+        """The card is on a screen: from the first time on, it has `card_shown_s` left."""
+        waiting = self._waiting.get(invocation_id)
+        if waiting is None or waiting.card.expires_at is not None:
+            return
+        self._expire_after(waiting, self._limits.card_shown_s)
+        waiting.card = replace(waiting.card, expires_at=after(self._clock.wall(), self._limits.card_shown_s))
+        for watcher in list(self._watchers):
+            watcher.card_opened(waiting.card)
+
+    def decide(self, invocation_id: InvocationId, decision: Decision) -> bool:
+        """Whether this was the decision. False: decided elsewhere, expired, or gone."""
+        return self._answer(invocation_id, decision, CardEnd.APPROVED if decision.approve else CardEnd.DENIED)
+
+    def end(self, invocation_id: InvocationId, end: CardEnd) -> bool:
+        """Close a card that nobody decided."""
+        return self._answer(invocation_id, end, end)
+
+    def end_all(self, end: CardEnd) -> None:
+        for invocation_id in list(self._waiting):
+            self.end(invocation_id, end)
+
+    def _expire_after(self, waiting: _Waiting, seconds: float) -> None:
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        waiting.timer = self._loop.call_later(seconds, self.end, waiting.card.invocation_id, CardEnd.EXPIRED)
+
+    def _answer(self, invocation_id: InvocationId, answer: Decision | CardEnd, end: CardEnd) -> bool:
+        waiting = self._waiting.get(invocation_id)
+        if waiting is None or waiting.answer.done():
+            return False
+        waiting.answer.set_result(answer)
+        self._close(invocation_id, end)
+        return True
+
+    def _close(self, invocation_id: InvocationId, end: CardEnd) -> None:
+        waiting = self._waiting.pop(invocation_id, None)
+        if waiting is None:
+            return
+        if waiting.timer is not None:
+            waiting.timer.cancel()
+        for watcher in list(self._watchers):
+            watcher.card_closed(invocation_id, end)
+        self._changed()
