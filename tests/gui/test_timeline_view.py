@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from tests.gui.scripted_broker import TODAY, refund, sealed
+
 from affidavit.broker import events as ev
 from affidavit.broker.terms import Code, Kind, Outcome, Retry, Source
 from affidavit.gui import timeline_view
 from affidavit.gui.timeline_view import Node
-from tests.gui.scripted_broker import TODAY, refund, sealed
 
 
 def test_rows_come_in_record_order_with_text_source_and_time() -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from tests.gui.scripted_broker import READY
 
 from affidavit.broker.terms import Outcome, Phase
 from affidavit.gui import tray_view
 from affidavit.gui.status import Status
 from affidavit.gui.tray_view import Choice, Face
-from tests.gui.scripted_broker import READY
 
 
 def status(**said: object) -> Status:

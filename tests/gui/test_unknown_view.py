@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from tests.gui.scripted_broker import TODAY, Story, four_unknown, micros, refund, sealed
 
 from affidavit.broker import events as ev
 from affidavit.broker.terms import Code, Outcome, Retry, Source
 from affidavit.gui import unknown_view
 from affidavit.gui.unknown_view import Draft
-from tests.gui.scripted_broker import TODAY, Story, four_unknown, micros, refund, sealed
 
 NOTE = "Refund list in the payments dashboard, filtered by order 1187: one refund of 49.00 EUR."
 
@@ -80,7 +80,8 @@ def test_the_right_side_of_the_age_bar(story: Story, now: datetime, right: str) 
 def test_proven_names_its_record() -> None:
     shown = unknown_view.detail(refund().envelope(), TODAY)
     assert shown.proven == (
-        "All 117 bytes of the request were handed to the connection with 203.0.113.7:443 at 14:02:11. Record 41 says so."
+        "All 117 bytes of the request were handed to the connection with 203.0.113.7:443 at 14:02:11. "
+        "Record 41 says so."
     )
     assert shown.not_proven == (
         "Whether “Create a refund” happened. The connection closed before any answer was recorded."
@@ -180,11 +181,11 @@ def test_a_batch_names_its_open_items() -> None:
         (Draft(outcome=Outcome.COMMITTED, note="   "), "Say what you checked."),
         (
             Draft(outcome=Outcome.COMMITTED, note="x" * 4001),
-            "What you checked is 4\u2009001 characters; the limit is 4\u2009000.",
+            "What you checked is 4,001 characters; the limit is 4,000.",
         ),
         (
-            Draft(outcome=Outcome.COMMITTED, note="x", reference="r" * 501),
-            "The reference is 501 characters; the limit is 500.",
+            Draft(outcome=Outcome.COMMITTED, note="x", reference="r" * 1025),
+            "The reference is 1,025 characters; the limit is 1,024.",
         ),
         (Draft(outcome=Outcome.REJECTED, note="x"), None),
     ],

@@ -5,27 +5,17 @@ Whole sentences with placeholders in braces; a count picks one of two forms with
 
 from __future__ import annotations
 
-from affidavit.broker.terms import Outcome, Phase, Retry, Source
+from affidavit.broker.terms import Outcome, Phase
+from affidavit.gui.figures import count
 
 APP = "Affidavit"
 
 
 def counted(n: int, one: str, many: str, /, **parts: object) -> str:
     """The form of a sentence for this count, filled in; `{n}` is the count itself."""
-    return (one if n == 1 else many).format(n=number(n), **parts)
+    return (one if n == 1 else many).format(n=count(n), **parts)
 
 
-def number(n: int) -> str:
-    """A count with a thin space between thousands: `48 211` reads as one number in any language."""
-    return f"{n:,}".replace(",", "\u2009")
-
-
-OUTCOMES = {
-    Outcome.COMMITTED: "Committed",
-    Outcome.REJECTED: "Rejected",
-    Outcome.UNKNOWN: "Unknown",
-    Outcome.NOT_ATTEMPTED: "Not attempted",
-}
 PHASES = {
     Phase.VALIDATION: "Validation",
     Phase.CREDENTIAL_INJECTION: "Credential injection",
@@ -33,21 +23,6 @@ PHASES = {
     Phase.REMOTE_EXECUTION: "Remote execution",
     Phase.RESULT_DELIVERY: "Result delivery",
 }
-SOURCES = {
-    Source.TRANSPORT_OBSERVED: "transport observed",
-    Source.REMOTE_RESPONSE: "remote response",
-    Source.REMOTE_QUERY: "remote query",
-    Source.OPERATOR_ATTESTED: "attested by operator",
-}
-ADVICE = {
-    Retry.NEVER: "not again",
-    Retry.AFTER_CORRECTION: "after a correction",
-    Retry.BACKOFF: "may try again after a pause",
-    Retry.SAME_IDEMPOTENCY_KEY: "may repeat with the same key",
-    Retry.RECONCILE: "look first",
-    Retry.FETCH_RESULT: "fetch the result",
-}
-
 # --- Unknown outcomes: the list ------------------------------------------------------------------------------------
 
 UNKNOWN_TITLE = "Unknown outcomes"
@@ -274,6 +249,7 @@ REFUSED = {
     "poisoned": "The journal cannot be written. Nothing was recorded.",
 }
 REFUSED_WITH_REMEDY = "{message} {remedy}"
+INTERNAL = "Affidavit met a defect of its own and stopped this step. Look at Activity for what is recorded."
 BROKER_GONE = "The broker does not answer. Nothing more is sent; quit Affidavit and start it again."
 
 # --- Tray ----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import Kind, Outcome, Source
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import times
+from affidavit.gui.texts import OUTCOME, SOURCE
 
 
 class Node(StrEnum):
@@ -109,8 +110,8 @@ class _Said:
     caption: str
 
 
-_OBSERVED = texts.SOURCES[Source.TRANSPORT_OBSERVED]
-_ANSWERED = texts.SOURCES[Source.REMOTE_RESPONSE]
+_OBSERVED = SOURCE[Source.TRANSPORT_OBSERVED]
+_ANSWERED = SOURCE[Source.REMOTE_RESPONSE]
 
 _PLAIN: Mapping[str, _Said] = {
     Kind.ACTION_ACCEPTED: _Said(Node.ASKED, texts.EVENT_ACCEPTED_PLAIN, texts.CAPTION_AGENT),
@@ -129,7 +130,7 @@ _PLAIN: Mapping[str, _Said] = {
     Kind.RESULT_COMMITTED: _Said(Node.EXECUTION, texts.EVENT_RESULT_PLAIN, _ANSWERED),
     Kind.OUTCOME_UNKNOWN: _Said(Node.UNKNOWN, texts.EVENT_UNKNOWN_PLAIN, texts.CAPTION_UNKNOWN),
     Kind.JOB_OPENED: _Said(Node.EXECUTION, texts.EVENT_JOB, _ANSWERED),
-    Kind.LOOKED_UP: _Said(Node.QUERY, texts.EVENT_LOOKED_UP_PLAIN, texts.SOURCES[Source.REMOTE_QUERY]),
+    Kind.LOOKED_UP: _Said(Node.QUERY, texts.EVENT_LOOKED_UP_PLAIN, SOURCE[Source.REMOTE_QUERY]),
     Kind.OUTCOME_SETTLED: _Said(Node.EXECUTION, texts.EVENT_SETTLED_PLAIN, texts.CAPTION_LATER),
     Kind.OUTCOME_DISPUTED: _Said(Node.QUERY, texts.EVENT_DISPUTED_PLAIN, texts.CAPTION_LATER),
     Kind.LEASE_TAKEN: _Said(Node.AUTHORISATION, texts.EVENT_LEASE, texts.CAPTION_AUTHORISATION),
@@ -179,10 +180,10 @@ def _said(event: events.Event, bound: events.PreflightValidated | None, plain: _
             return _Said(plain.node, texts.EVENT_ANSWER_COMPLETE.format(status=status), plain.caption)
         case events.ResultCommitted(outcome=outcome, source=source):
             text = texts.EVENT_RESULT.format(outcome=_word(outcome))
-            return _Said(_OUTCOME_NODES[outcome], text, texts.SOURCES[source])
+            return _Said(_OUTCOME_NODES[outcome], text, SOURCE[source])
         case events.OutcomeUnknown(code=code, source=source):
             text = texts.EVENT_UNKNOWN.get(code, plain.text)
-            return _Said(plain.node, text, texts.CAPTION_SOURCE_UNKNOWN.format(source=texts.SOURCES[source]))
+            return _Said(plain.node, text, texts.CAPTION_SOURCE_UNKNOWN.format(source=SOURCE[source]))
         case events.LookedUp(answer=answer, worth=worth):
             caption = texts.CAPTION_QUERY_WORTH.format(worth=worth)
             return _Said(plain.node, texts.EVENT_LOOKED_UP.format(answer=answer), caption)
@@ -204,7 +205,7 @@ def _decided(event: events.ApprovalDecided) -> str:
 
 def _settled(event: events.OutcomeSettled) -> _Said:
     """The stamp and the lens stay what they are: an attestation never poses as an answer (R57)."""
-    word, caption = _word(event.outcome), texts.SOURCES[event.source]
+    word, caption = _word(event.outcome), SOURCE[event.source]
     match event.source:
         case Source.OPERATOR_ATTESTED:
             if event.reference:
@@ -227,7 +228,7 @@ def _stays_unknown(kind: str, event: events.Event | None, before: bool) -> bool:
 
 
 def _word(outcome: Outcome) -> str:
-    return texts.OUTCOMES[outcome].lower()
+    return OUTCOME[outcome].lower()
 
 
 def _for(bound: events.PreflightValidated | None) -> str:

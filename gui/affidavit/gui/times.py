@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-_MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
 def parse(text: object) -> datetime | None:
@@ -20,33 +19,27 @@ def parse(text: object) -> datetime | None:
 
 
 def clock(at: datetime, now: datetime) -> str:
-    """`14:02:11` on the day of `now`, `29 Nov 14:02:11` in its year, else `29 Nov 2025 14:02:11`; in `now`'s zone."""
+    """`14:02:11` on the day of `now`, `29 Nov 2026, 14:02:11` on any other, in the zone of `now`."""
     local = at.astimezone(now.tzinfo)
-    time = f"{local:%H:%M:%S}"
-    if local.date() == now.date():
-        return time
-    return f"{day(at, now)} {time}"
-
-
-def day(at: datetime, now: datetime) -> str:
-    """`29 Nov`, with the year where it is not that of `now`."""
-    local = at.astimezone(now.tzinfo)
-    date = f"{local.day} {_MONTHS[local.month - 1]}"
-    return date if local.year == now.year else f"{date} {local.year}"
+    return f"{local:%H:%M:%S}" if local.date() == now.date() else f"{_date(local)}, {local:%H:%M:%S}"
 
 
 def signed_on(now: datetime) -> str:
     """`30 Nov 2026, 14:16`: a date that stays readable on its own."""
-    return f"{now.day} {_MONTHS[now.month - 1]} {now.year}, {now:%H:%M}"
+    return f"{_date(now)}, {now:%H:%M}"
 
 
-def span(length: timedelta) -> str:
-    """A duration, rounded down: `45 s`, `12 min`, `3 h`, `4 d`. Minutes go up to two hours, hours up to two days."""
-    seconds = max(0, int(length.total_seconds()))
-    if seconds < _MINUTE:
-        return f"{seconds} s"
-    if seconds < 2 * _HOUR:
-        return f"{seconds // _MINUTE} min"
-    if seconds < 2 * _DAY:
-        return f"{seconds // _HOUR} h"
-    return f"{seconds // _DAY} d"
+def length(of: timedelta) -> str:
+    """A duration in one unit, rounded down: `45 s`, `12 min`, `3 h`, `4 d`.
+
+    Minutes go up to two hours, hours up to two days.
+    """
+    seconds = max(int(of.total_seconds()), 0)
+    for unit, name, least in ((86_400, "d", 172_800), (3_600, "h", 7_200), (60, "min", 60)):
+        if seconds >= least:
+            return f"{seconds // unit} {name}"
+    return f"{seconds} s"
+
+
+def _date(at: datetime) -> str:
+    return f"{at.day} {_MONTHS[at.month - 1]} {at.year}"

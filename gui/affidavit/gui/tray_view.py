@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from affidavit.gui import texts_unknown as texts
+from affidavit.gui.figures import count
 from affidavit.gui.status import Status
 
 
@@ -58,18 +59,18 @@ def tooltip(status: Status) -> str:
     if status.cards:
         lines.append(texts.counted(status.cards, *texts.TRAY_WAITING))
     if status.unknown and status.past_deadline:
-        late = texts.number(status.past_deadline)
+        late = count(status.past_deadline)
         lines.append(texts.counted(status.unknown, *texts.TRAY_UNKNOWN_LATE, late=late))
     elif status.unknown:
         lines.append(texts.counted(status.unknown, *texts.TRAY_UNKNOWN))
-    for count, forms in (
+    for n, forms in (
         (status.running, texts.TRAY_RUNNING),
         (status.grants, texts.TRAY_GRANTS),
         (status.allowed_without_asking, texts.TRAY_UNASKED),
         (status.pending_contracts, texts.TRAY_PENDING),
     ):
-        if count:
-            lines.append(texts.counted(count, *forms))
+        if n:
+            lines.append(texts.counted(n, *forms))
     return "\n".join(lines)
 
 

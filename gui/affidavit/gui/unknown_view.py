@@ -17,11 +17,12 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import Code, InvocationId, Outcome
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import timeline_view, times
+from affidavit.gui.figures import count
 from affidavit.gui.timeline_view import TimelineRow
+from affidavit.ipc.methods import NOTE_CHARS
 
-NOTE_LIMIT = 4000
-"""Characters of what the operator checked: some paragraphs, not a document."""
-REFERENCE_LIMIT = 500
+REFERENCE_LIMIT = 1_024
+"""Characters, as the operator's socket takes them too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +107,7 @@ def list_row(envelope: Json, now: datetime) -> ListRow:
     if sent is None or deadline is None:
         right = texts.ROW_DEADLINE_NONE
     else:
-        right = (texts.ROW_DEADLINE_WAS if past else texts.ROW_DEADLINE).format(deadline=times.span(deadline - sent))
+        right = (texts.ROW_DEADLINE_WAS if past else texts.ROW_DEADLINE).format(deadline=times.length(deadline - sent))
     return ListRow(
         invocation_id=InvocationId(envelope["invocation_id"]),
         title=title(envelope),
@@ -114,7 +115,7 @@ def list_row(envelope: Json, now: datetime) -> ListRow:
         age=Age(
             share=share,
             past=past,
-            left=texts.ROW_AGE.format(age=times.span(now - sent)) if sent else texts.ROW_AGE_NONE,
+            left=texts.ROW_AGE.format(age=times.length(now - sent)) if sent else texts.ROW_AGE_NONE,
             right=right,
         ),
         note=_note(evidence),
@@ -172,12 +173,10 @@ class Draft:
         note, reference = self.note.strip(), self.reference.strip()
         if not note:
             return texts.ATTEST_NEEDS_NOTE
-        if len(note) > NOTE_LIMIT:
-            return texts.ATTEST_NOTE_LONG.format(n=texts.number(len(note)), limit=texts.number(NOTE_LIMIT))
+        if len(note) > NOTE_CHARS:
+            return texts.ATTEST_NOTE_LONG.format(n=count(len(note)), limit=count(NOTE_CHARS))
         if len(reference) > REFERENCE_LIMIT:
-            return texts.ATTEST_REFERENCE_LONG.format(
-                n=texts.number(len(reference)), limit=texts.number(REFERENCE_LIMIT)
-            )
+            return texts.ATTEST_REFERENCE_LONG.format(n=count(len(reference)), limit=count(REFERENCE_LIMIT))
         return None
 
 
@@ -270,7 +269,7 @@ def _share(sent: datetime | None, deadline: datetime | None, now: datetime) -> t
 def _age(evidence: Mapping[str, Any], now: datetime) -> Age:
     sent, deadline = _dispatched(evidence), _recovery(evidence)
     share, past = _share(sent, deadline, now)
-    left = texts.AGE_SENT.format(age=times.span(now - sent)) if sent else texts.AGE_SENT_NONE
+    left = texts.AGE_SENT.format(age=times.length(now - sent)) if sent else texts.AGE_SENT_NONE
     if deadline is None:
         return Age(share, past, left, texts.AGE_NO_DEADLINE)
     window = times.parse((evidence.get("idempotency") or {}).get("window_open_until"))
@@ -280,8 +279,10 @@ def _age(evidence: Mapping[str, Any], now: datetime) -> Age:
         form = texts.AGE_STOPPED_KEY if past else texts.AGE_STOPS_KEY
     else:
         form = texts.AGE_STOPPED_KEY_OVER if past else texts.AGE_STOPS_KEY_OVER
-    key = times.span(window - now) if window else ""
-    return Age(share, past, left, form.format(left=times.span(deadline - now), ago=times.span(now - deadline), key=key))
+    key = times.length(window - now) if window else ""
+    return Age(
+        share, past, left, form.format(left=times.length(deadline - now), ago=times.length(now - deadline), key=key)
+    )
 
 
 def _place(evidence: Mapping[str, Any]) -> str:
