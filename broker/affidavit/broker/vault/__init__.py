@@ -1,0 +1,65 @@
+"""The vault: who may send what where, behind a passphrase and this machine's secret."""
+
+from affidavit.broker.vault.credentials import (
+    CAUTIONS,
+    Added,
+    Caution,
+    Credential,
+    CredentialId,
+    CredentialKind,
+    Credentials,
+    NewCredential,
+)
+from affidavit.broker.vault.device import GIVES_UP
+from affidavit.broker.vault.errors import (
+    Conflict,
+    DeviceSecretUnavailable,
+    DeviceTrouble,
+    Invalid,
+    NotKnown,
+    VaultAbsent,
+    VaultDamaged,
+    VaultError,
+    VaultExists,
+    VaultLocked,
+    VaultUnavailable,
+    WrongPassphrase,
+)
+from affidavit.broker.vault.head import DeviceMode
+from affidavit.broker.vault.keyring_store import KeyringStore
+from affidavit.broker.vault.keys import DeviceKeys, KdfParams
+from affidavit.broker.vault.operator import Adopted, Adoption, OperatorData
+from affidavit.broker.vault.vault import Vault, VaultState
+
+__all__ = [
+    "CAUTIONS",
+    "GIVES_UP",
+    "Added",
+    "Adopted",
+    "Adoption",
+    "Caution",
+    "Conflict",
+    "Credential",
+    "CredentialId",
+    "CredentialKind",
+    "Credentials",
+    "DeviceKeys",
+    "DeviceMode",
+    "DeviceSecretUnavailable",
+    "DeviceTrouble",
+    "Invalid",
+    "KdfParams",
+    "KeyringStore",
+    "NewCredential",
+    "NotKnown",
+    "OperatorData",
+    "Vault",
+    "VaultAbsent",
+    "VaultDamaged",
+    "VaultError",
+    "VaultExists",
+    "VaultLocked",
+    "VaultState",
+    "VaultUnavailable",
+    "WrongPassphrase",
+]
