@@ -1,0 +1,174 @@
+"""`affidavit action`: records of what was asked, sent and proven.
+
+An ID is an invocation id, or an operation id, which stands for its newest invocation.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from affidavit.ipc.cli import exits, link, output, words
+from affidavit.ipc.cli.arguments import Parser, example, family
+from affidavit.ipc.cli.escape import escape
+
+_INVOCATION = re.compile(r"act_[0-9A-HJKMNP-TV-Z]{26}")
+
+
+def configure(parser: Parser, name: str) -> None:
+    parser.description = "Records of actions: what was asked, what was sent, what is proven."
+    parser.epilog = example("affidavit action list --outcome unknown", exits.ACTION_HELP)
+    add = family(parser)
+    for verb, run, what in (
+        ("show", show, "one action with its records"),
+        ("wait", wait, "wait until an action is finished"),
+        ("cancel", cancel, "stop an action of this session; once it was sent, that does not undo it"),
+    ):
+        part = add(verb, run, what, epilog=example(f"affidavit action {verb} op_7d5d4d8e", exits.ACTION_HELP))
+        part.add_argument("id", metavar="ID", help="invocation id or operation id")
+        if verb == "wait":
+            part.add_argument("--wait", type=float, metavar="S", help="seconds until it answers `pending` (0-600)")
+    part = add("list", list_, "actions, newest first", epilog=example("affidavit action list --scope all --limit 5"))
+    part.add_argument("--scope", choices=("mine", "all"), help="mine: asked from here by this program")
+    part.add_argument("--outcome", choices=tuple(words.OUTCOME))
+    part.add_argument("--state", choices=("awaiting_approval", "running"), help="only open ones in this state")
+    part.add_argument("--limit", type=int, metavar="N", help="rows of a page")
+    part.add_argument("--before", metavar="CURSOR", help="the next page, as the last one named it")
+
+
+def named(text: str) -> dict[str, str]:
+    """The params that name what a person typed as ID."""
+    return {"invocation_id" if _INVOCATION.fullmatch(text) else "operation_id": text}
+
+
+def invocation_id(broker: link.Link, text: str) -> str:
+    """The invocation that ID stands for. An id of neither form is left to the broker to refuse."""
+    if _INVOCATION.fullmatch(text):
+        return text
+    return str(envelope_of(broker, "action.get", named(text))["invocation_id"])
+
+
+def envelope_of(broker: link.Link, method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """An envelope, whichever way it came: as a result, or as an error that carries it."""
+    try:
+        return broker.call(method, params)
+    except link.Ended as ended:
+        return ended.envelope
+
+
+def show(args: argparse.Namespace) -> int:
+    with link.agent() as broker:
+        return told(envelope_of(broker, "action.get", {**named(args.id), "events": True}), as_json=args.json)
+
+
+def wait(args: argparse.Namespace) -> int:
+    with link.agent() as broker:
+        params: dict[str, Any] = {"invocation_id": invocation_id(broker, args.id)}
+        if args.wait is not None:
+            params["wait_s"] = args.wait
+        return told(envelope_of(broker, "action.wait", params), as_json=args.json)
+
+
+def cancel(args: argparse.Namespace) -> int:
+    with link.agent() as broker:
+        params = {"invocation_id": invocation_id(broker, args.id)}
+        return told(envelope_of(broker, "action.cancel", params), as_json=args.json)
+
+
+def list_(args: argparse.Namespace) -> int:
+    asked = {name: getattr(args, name) for name in ("scope", "outcome", "state", "limit", "before")}
+    with link.agent() as broker:
+        page = broker.call("action.list", {name: value for name, value in asked.items() if value is not None})
+    if args.json:
+        output.say_json(page)
+        return exits.DONE
+    for line in page_lines(page):
+        output.say(line)
+    return exits.DONE
+
+
+def told(envelope: Mapping[str, Any], *, as_json: bool) -> int:
+    if as_json:
+        output.say_json(envelope)
+    else:
+        for line in record_lines(envelope):
+            output.say(line)
+    return exits.of_envelope(envelope)
+
+
+def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
+    """One action for a person: the verdict first, then what it rests on, then its records."""
+    yield from words.verdict(envelope)
+    evidence = envelope.get("evidence") or {}
+    target = evidence.get("target") or {}
+    times = evidence.get("times") or {}
+    authorization = evidence.get("authorization") or {}
+    settled = envelope.get("settled") or {}
+    facts = (
+        ("Action", envelope["invocation_id"]),
+        ("Operation", envelope.get("operation_id")),
+        ("Target", " ".join(str(target[part]) for part in ("method", "url") if target.get(part))),
+        ("Accepted", words.clock(times.get("accepted")) if times.get("accepted") else None),
+        ("Dispatched", dispatched(evidence)),
+        ("Settled", words.clock(times.get("settled")) if times.get("settled") else None),
+        ("Source", evidence.get("source")),
+        ("Observation", evidence.get("transport_observation")),
+        ("Decision", " ".join(str(authorization[part]) for part in ("decision", "means") if authorization.get(part))),
+        ("Settlement", f"{settled.get('source')}, record {settled.get('record')}" if settled else None),
+        ("Fingerprint", evidence.get("fingerprint")),
+    )
+    yield ""
+    for name, value in facts:
+        if value:
+            yield f"{name + ':':<14}{escape(str(value))}"
+    events = envelope.get("events") or []
+    if events:
+        yield ""
+        yield "Records:"
+        for event in events:
+            detail = event.get("detail")
+            shown = f"  {escape(_detail(detail))}" if detail else ""
+            yield f"{event['record']:>8}  {words.clock(event['at'])}  {escape(event['kind'])}{shown}"
+
+
+def dispatched(evidence: Mapping[str, Any]) -> str | None:
+    if not evidence.get("dispatch_started"):
+        return "no: nothing was sent"
+    times = evidence.get("times") or {}
+    return f"{words.clock(times.get('dispatched'))}, record {evidence.get('dispatch_record')}"
+
+
+def _detail(detail: object) -> str:
+    if isinstance(detail, Mapping):
+        return ", ".join(f"{name} {value}" for name, value in detail.items() if isinstance(value, str | int))
+    return str(detail)
+
+
+def page_lines(page: Mapping[str, Any]) -> Iterator[str]:
+    if not page["rows"]:
+        yield "No actions. Everything that agents ask for will be here."
+        return
+    heads = ("ACTION", "AT", "OUTCOME", "CODE", "RETRY", "TARGET")
+    rows = [
+        (
+            escape(row["invocation_id"]),
+            words.clock(row["at"]),
+            "pending" if row["state"] else words.OUTCOME.get(row["outcome"], escape(row["outcome"])),
+            escape(row["code"]),
+            words.RETRY.get(row["retry"], escape(row["retry"])),
+            escape(shown_target(row["target"])),
+        )
+        for row in page["rows"]
+    ]
+    yield from words.columns(rows, heads)
+    if page.get("before"):
+        yield f"More: affidavit action list --before {escape(page['before'])}"
+
+
+def shown_target(target: object) -> str:
+    """A row's target; sealed while the vault is locked."""
+    if isinstance(target, Mapping):
+        return " ".join(str(target[part]) for part in ("method", "url", "host", "command") if target.get(part))
+    return "sealed" if target is None else str(target)

@@ -1,0 +1,134 @@
+"""`affidavit credential`: what the vault holds for agents to act with, and never shows again."""
+
+from __future__ import annotations
+
+import argparse
+import base64
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from affidavit.ipc.cli import exits, operator, output, passphrase, words
+from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
+from affidavit.ipc.cli.escape import escape
+
+KINDS = ("bearer", "basic", "header", "query")
+MODES = ("never", "session", "always", "passphrase")
+
+
+def configure(parser: Parser, name: str) -> None:
+    parser.description = "Credentials: added, listed, rotated, removed. A secret is never shown again."
+    parser.epilog = example("affidavit credential list")
+    add = family(parser)
+    part = add(
+        "add",
+        add_credential,
+        "add a credential and bind it to targets",
+        epilog=example("affidavit credential add example --kind bearer --target 'https://api.example.com/v1/*'"),
+    )
+    part.add_argument("name", metavar="NAME", help="the name agents ask for")
+    part.add_argument("--kind", required=True, choices=KINDS, help="how it is sent")
+    part.add_argument(
+        "--target",
+        required=True,
+        action="append",
+        metavar="PATTERN",
+        help="where it may be sent; * is one path segment, ** any number; may be repeated",
+    )
+    part.add_argument("--approval", choices=MODES, help="how its use is authorised; the strictest of those set holds")
+    part.add_argument("--private", action="store_true", help="its names may lead to private and loopback addresses")
+    part.add_argument("--header", metavar="H", help="header: the header's name; query: the parameter's name")
+    part.add_argument("--format", metavar="TEXT", help="how the value is written, such as 'token {secret}'")
+    part.add_argument("--username", metavar="U", help="basic: the user name")
+    _secret_option(part)
+    passphrase_option(part)
+    passphrase_option(add("list", list_credentials, "names, kinds, targets and versions; never values"))
+    part = add(
+        "rotate",
+        rotate,
+        "give a credential a new secret: its next version",
+        epilog=example("affidavit credential rotate example --secret-fd 3 3< token.txt"),
+    )
+    part.add_argument("name", metavar="NAME")
+    _secret_option(part)
+    passphrase_option(part)
+    part = add("remove", remove, "remove a credential", epilog=example("affidavit credential remove example"))
+    part.add_argument("name", metavar="NAME")
+    passphrase_option(part)
+
+
+def _secret_option(part: Parser) -> None:
+    part.add_argument(
+        "--secret-fd", type=int, metavar="N", help="read the secret from descriptor N; without it the terminal asks"
+    )
+
+
+def add_credential(args: argparse.Namespace) -> int:
+    asked: dict[str, Any] = {"name": args.name, "kind": args.kind, "targets": args.target, "private": args.private}
+    options = {"approval": args.approval, "header": args.header, "format": args.format, "username": args.username}
+    asked |= {option: value for option, value in options.items() if value is not None}
+    return with_secret(args, "credential.add", asked, "is added")
+
+
+def rotate(args: argparse.Namespace) -> int:
+    return with_secret(args, "credential.rotate", {"name": args.name}, "has a new secret")
+
+
+def with_secret(args: argparse.Namespace, method: str, asked: Mapping[str, Any], what: str) -> int:
+    """A call that takes a secret beside the passphrase; the passphrase is asked for first."""
+    caller = operator.Operator(offline=True)
+    with caller.opened(args) as open_call:
+        if args.secret_fd is not None:
+            secret = passphrase.secret_from_fd(args.secret_fd, "--secret-fd")
+        else:
+            secret = passphrase.from_terminal(f"Secret of {escape(args.name)}:", "--secret-fd")
+        try:
+            found = open_call(method, {**asked, "secret_base64": base64.b64encode(secret).decode()})
+        finally:
+            passphrase.wipe(secret)
+    return told(args, found, f"{escape(args.name)} {what}")
+
+
+def remove(args: argparse.Namespace) -> int:
+    with operator.Operator(offline=True).opened(args) as open_call:
+        found = open_call("credential.remove", {"name": args.name})
+    return told(args, found, f"{escape(args.name)} is removed")
+
+
+def told(args: argparse.Namespace, found: Mapping[str, Any], sentence: str) -> int:
+    if args.json:
+        output.say_json(found)
+        return exits.DONE
+    version = f", version {found['version']}" if "version" in found else ""
+    output.say(f"{sentence}{version}.")
+    for warning in found.get("warnings") or ():
+        output.note(f"Note: {escape(str(warning))}")
+    return exits.DONE
+
+
+def list_credentials(args: argparse.Namespace) -> int:
+    with operator.Operator(offline=True).opened(args) as open_call:
+        found = open_call("credential.list", {})
+    if args.json:
+        output.say_json(found)
+    else:
+        for line in lines(found):
+            output.say(line)
+    return exits.DONE
+
+
+def lines(found: Mapping[str, Any]) -> Iterator[str]:
+    rows = found["credentials"]
+    if not rows:
+        yield "No credentials yet. Add one: affidavit credential add --help"
+        return
+    cells = [
+        (
+            escape(row["name"]),
+            escape(str(row["version"])),
+            escape(row["kind"]),
+            escape(row.get("approval") or "-"),
+            escape(" ".join(row["targets"])),
+        )
+        for row in rows
+    ]
+    yield from words.columns(cells, ("NAME", "VERSION", "KIND", "APPROVAL", "TARGETS"))

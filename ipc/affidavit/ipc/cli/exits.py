@@ -1,0 +1,79 @@
+"""Exit statuses: promises of interface, section 2."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+DONE = 0
+REFUSED = 1
+USAGE = 2
+NOT_REACHABLE = 3
+NOT_OPEN = 4
+"""Wrong passphrase, or the vault is locked."""
+COMMITTED_OTHER = 9
+NOT_ATTEMPTED = 10
+REJECTED = 11
+UNKNOWN = 12
+IN_DELIVERY = 13
+PENDING = 14
+
+ACTION_HELP = """\
+exit status:
+  0   committed: status 2xx, or settled otherwise
+  9   committed with another or a cut result
+  10  not attempted: nothing was sent
+  11  rejected
+  12  unknown: it was sent, and no complete answer decides
+  13  committed or rejected, but the result did not arrive
+  14  pending: not finished, do not send it again
+  2   wrong usage
+  3   the broker is not reachable"""
+
+HELP = """\
+exit status:
+  0   done
+  1   refused, or the check found something
+  2   wrong usage
+  3   the broker is not reachable
+  4   wrong passphrase, or the vault is locked"""
+
+CHECK_HELP = """\
+exit status:
+  0   every check held
+  1   a check did not hold
+  2   wrong usage"""
+
+
+def facts(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The five facts of an envelope, under whichever of its three names they stand."""
+    for name in ("result", "pending", "error"):
+        found = envelope.get(name)
+        if found is not None:
+            return dict(found)
+    raise ValueError("an envelope holds one of result, pending, error")
+
+
+def of_envelope(envelope: Mapping[str, Any]) -> int:
+    """The exit status that says what an envelope says."""
+    if envelope.get("pending") is not None:
+        return PENDING
+    said = facts(envelope)
+    outcome = said["outcome"]
+    if outcome == "not_attempted":
+        return NOT_ATTEMPTED
+    if outcome == "unknown":
+        return UNKNOWN
+    if said["phase"] == "result_delivery":
+        return IN_DELIVERY
+    if outcome == "rejected":
+        return REJECTED
+    return DONE if "settled" in envelope or _plain_success(envelope.get("http")) else COMMITTED_OTHER
+
+
+def _plain_success(http: Mapping[str, Any] | None) -> bool:
+    """A 2xx whose body is here whole."""
+    if http is None or not 200 <= http["status"] <= 299:
+        return False
+    body = http.get("body")
+    return body is None or (bool(body.get("complete", True)) and body.get("truncated_at") is None)

@@ -1,0 +1,115 @@
+"""From the words of a command line to the one command that is imported, run, and answers with an exit status."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from affidavit.ipc.cli import output
+from affidavit.ipc.cli.arguments import Parser
+from affidavit.ipc.cli.refusal import Refusal, usage
+from affidavit.resources.version import __version__
+
+COMMANDS: dict[str, tuple[str, str, str]] = {
+    # name: (module of affidavit.ipc.cli, group, what it does)
+    "tray": ("tray", "The app", "the tray application: broker, sockets, cards (also without any argument)"),
+    "serve": ("serve", "The app", "the same broker and sockets without windows"),
+    "init": ("vault", "The app", "create the vault and the journal"),
+    "demo": ("demo", "The app", "a guided tour on a throw-away home"),
+    "status": ("status", "The app", "health: vault, journal, counts, open actions"),
+    "http": ("http", "For agents", "one HTTP action with the operator's credential"),
+    "action": ("action", "For agents", "show, list, wait for, cancel actions"),
+    "result": ("result", "For agents", "fetch a stored result"),
+    "contract": ("contract", "For agents", "check, list, explain, adopt contracts"),
+    "unlock": ("vault", "For the operator", "open the vault"),
+    "lock": ("vault", "For the operator", "close the vault; what is not sent yet is stopped"),
+    "credential": ("credential", "For the operator", "add, list, rotate, remove credentials"),
+    "approvals": ("approval", "For the operator", "the cards that wait"),
+    "approve": ("approval", "For the operator", "print a card and approve it"),
+    "deny": ("approval", "For the operator", "deny what a card asks for"),
+    "attest": ("attest", "For the operator", "say what became of an unknown outcome"),
+    "settings": ("settings", "For the operator", "show and set settings"),
+    "audit": ("audit", "For the operator", "verify the journal's chain"),
+}
+
+_HEAD = """\
+usage: affidavit [COMMAND] [OPTIONS]
+
+Lets AI agents act with your credentials without holding them, and says only what its records prove.
+Without a command it starts the tray application, or raises the running one.
+"""
+
+_TAIL = """\
+Every command takes --json (print one JSON object) and --help.
+AFFIDAVIT_HOME names the home; AFFIDAVIT_SOCKET names another agent socket, for agents' commands only.
+
+example:
+  affidavit http GET https://api.example.com/v1/account --credential example
+
+exit status:
+  0 done, 1 refused or a check found something, 2 wrong usage, 3 the broker is not reachable,
+  4 wrong passphrase or locked; those of an action are told by `affidavit http --help`."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command line, without the program's name; returns its exit status."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+    try:
+        status = run(words)
+        output.flush()
+    except Refusal as refusal:
+        return output.refused(refusal, as_json="--json" in words)
+    except BrokenPipeError:
+        return output.reader_gone()
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def run(words: list[str]) -> int:
+    leading_json = words[:1] == ["--json"]
+    if leading_json:
+        del words[0]
+    if words[:1] in (["-h"], ["--help"]):
+        output.say(overview())
+        return 0
+    if words == ["--version"]:
+        output.say(f"affidavit {__version__}")
+        return 0
+    if not words:
+        words = ["tray"]
+    name, *rest = words
+    known = COMMANDS.get(name)
+    if known is None:
+        raise unknown(name)
+    module = importlib.import_module(f"affidavit.ipc.cli.{known[0]}")
+    parser = Parser(f"affidavit {name}")
+    module.configure(parser, name)
+    args = parser.parse_args(rest, argparse.Namespace(json=leading_json))
+    status: int = args.run(args)
+    return status
+
+
+def overview() -> str:
+    """The help of the program as a whole."""
+    lines = [_HEAD]
+    for group in dict.fromkeys(group for _, group, _ in COMMANDS.values()):
+        lines.append(f"{group}:")
+        lines += [f"  {name:<12}{what}" for name, (_, its, what) in COMMANDS.items() if its == group]
+        lines.append("")
+    return "\n".join([*lines, _TAIL])
+
+
+def unknown(name: str) -> Refusal:
+    """There is no such command; the nearest one is named."""
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, COMMANDS, n=1)
+    remedy = f"Did you mean: affidavit {near[0]}" if near else "affidavit --help"
+    return usage(f"There is no command {name!r}.", field="COMMAND", remedy=remedy)

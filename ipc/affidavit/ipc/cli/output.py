@@ -1,0 +1,58 @@
+"""Where commands print: stdout for what was asked, stderr for what is said about it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from affidavit.ipc.cli import exits
+from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.cli.refusal import Refusal
+
+
+def say(line: str = "") -> None:
+    """One line of the answer. The caller has escaped what came from outside."""
+    print(line)
+
+
+def note(line: str) -> None:
+    """One line about the answer, on stderr at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def say_json(value: Mapping[str, Any]) -> None:
+    """The one object of `--json`, on one line. ASCII, so that no terminal is moved by what a target sent."""
+    print(json.dumps(value, separators=(",", ":")))
+
+
+def write_bytes(data: bytes) -> None:
+    """Bytes of a result, as they are."""
+    sys.stdout.flush()
+    sys.stdout.buffer.write(data)
+
+
+def flush() -> None:
+    """Hand everything over to whoever reads stdout. OSError where they are gone."""
+    sys.stdout.flush()
+
+
+def refused(refusal: Refusal, *, as_json: bool) -> int:
+    """Print why a command ended; returns its exit status."""
+    if as_json:
+        say_json(refusal.json())
+        return refusal.status
+    note(f"affidavit: {escape(refusal.message)}")
+    if refusal.field is not None:
+        note(f"  field: {escape(refusal.field)}")
+    if refusal.remedy is not None:
+        note(f"  next: {escape(refusal.remedy)}")
+    return refusal.status
+
+
+def reader_gone() -> int:
+    """Whoever read stdout went away: nothing more can be printed, and the interpreter must not try at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return exits.REFUSED

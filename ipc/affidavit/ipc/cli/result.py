@@ -1,0 +1,125 @@
+"""`affidavit result fetch`: a stored result, resumable. It can never cause a second dispatch (R39).
+
+With `-o FILE` the chunks go to `FILE.part`, each verified as it comes; an interrupted fetch goes on after the last
+whole chunk there. The first chunk is always fetched again: it tells how large a chunk is, and whether the part file
+belongs to this result at all. FILE appears only when everything is there and has the recorded hash.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+from pathlib import Path
+
+from affidavit.ipc.cli import action, exits, link, output, results, words
+from affidavit.ipc.cli.arguments import Parser, example, family
+from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.cli.refusal import Refusal, usage
+
+
+def configure(parser: Parser, name: str) -> None:
+    parser.description = "Stored results."
+    parser.epilog = example("affidavit result fetch act_01JEXAMPLE0000000000000000 -o answer.json", exits.ACTION_HELP)
+    add = family(parser)
+    part = add(
+        "fetch",
+        fetch,
+        "fetch a stored result and acknowledge it once it is complete",
+        epilog=example("affidavit result fetch op_7d5d4d8e -o answer.json", exits.ACTION_HELP),
+    )
+    part.add_argument("id", metavar="ID", help="invocation id or operation id")
+    part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE; resumable. Without: stdout")
+
+
+def fetch(args: argparse.Namespace) -> int:
+    if args.json and args.output is None:
+        raise usage("With --json the result needs a file.", field="-o/--output", remedy="Add -o FILE.")
+    with link.agent() as broker:
+        envelope = action.envelope_of(broker, "action.get", action.named(args.id))
+        body = results.readable_body(envelope)
+        invocation = str(envelope["invocation_id"])
+        try:
+            if body is None:
+                # There may be a card to raise or a refusal to hear: ask for the first chunk all the same.
+                results.fetch(broker, invocation, 0)
+                envelope = action.envelope_of(broker, "action.get", {"invocation_id": invocation})
+                body = results.readable_body(envelope)
+                if body is None:
+                    raise link.Ended(envelope) if "error" in envelope else unreadable(invocation)
+            if args.output is None:
+                return results.deliver(broker, envelope, body, exits.DONE, printed=False)
+            stored = store(broker, invocation, args.output, results.acknowledged_hash(body), body["truncated_at"])
+        except link.Ended as ended:
+            return told(ended, as_json=args.json)
+        except results.Damaged as damage:
+            raise Refusal(
+                exits.IN_DELIVERY, "damaged", str(damage), remedy=f"affidavit result fetch {invocation}"
+            ) from None
+        results.acknowledge(broker, invocation, results.acknowledged_hash(body))
+    if args.json:
+        output.say_json({"invocation_id": invocation, "file": str(args.output), "bytes": stored})
+    else:
+        output.note(f"{escape(str(args.output))}: {stored} bytes, verified.")
+    return exits.DONE
+
+
+def told(ended: link.Ended, *, as_json: bool) -> int:
+    """There is no readable result; its envelope says why."""
+    if as_json:
+        output.say_json(ended.envelope)
+    else:
+        for line in words.verdict(ended.envelope):
+            output.note(line)
+    return exits.of_envelope(ended.envelope)
+
+
+def unreadable(invocation: str) -> Refusal:
+    message = "This action has no complete answer to fetch."
+    return Refusal(exits.REFUSED, "no_result", message, remedy=f"affidavit action show {invocation}")
+
+
+def store(broker: link.Link, invocation: str, file: Path, sha256: str, truncated_at: int | None) -> int:
+    """Bring `file` into being, chunk by chunk; returns its size. Raises results.Damaged where a hash differs."""
+    part = file.with_name(file.name + ".part")
+    first = results.fetch(broker, invocation, 0)
+    head = results.verified(first)
+    try:
+        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "r+b") as opened:
+            have = whole_chunks(opened.read(len(head)), head, os.fstat(descriptor).st_size)
+            if not first["last"]:
+                opened.seek(have * len(head))
+                opened.truncate()
+                if have == 0:
+                    opened.write(head)
+                for data in results.chunks(lambda n: results.fetch(broker, invocation, n), max(have, 1)):
+                    opened.write(data)
+            else:
+                opened.seek(0)
+                opened.truncate()
+                opened.write(head)
+            opened.flush()
+            os.fsync(descriptor)
+            size = opened.tell()
+            opened.seek(0)
+            whole = hashlib.file_digest(opened, "sha256").hexdigest()
+        if truncated_at is None and whole != results.plain_hex(sha256):
+            part.unlink()
+            raise results.Damaged("The result does not have the hash in its record; the part file was removed.")
+        part.replace(file)
+    except OSError as error:
+        message = f"{error.filename or part} cannot be written: {os.strerror(error.errno or 0)}."
+        raise Refusal(exits.REFUSED, "file", message, field="-o/--output") from None
+    return size
+
+
+def whole_chunks(begin: bytes, head: bytes, size: int) -> int:
+    """How many chunks of a part file can be kept: all that are whole, if it begins as this result does.
+
+    The last chunk on disk may be the result's own last one and is fetched again, so that the end is heard of.
+    """
+    if not head or begin != head:
+        return 0
+    whole = size // len(head)
+    return whole if size % len(head) else max(whole - 1, 1)

@@ -1,0 +1,102 @@
+"""Results on their way out: inline or in chunks, verified, flushed, and only then acknowledged."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from affidavit.ipc.cli import exits, link, output
+from affidavit.ipc.cli.refusal import Refusal
+
+
+class Damaged(Exception):
+    """What arrived does not have the hash that was promised."""
+
+
+def readable_body(envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The body of a complete answer that settled the action, or None where there is none to read."""
+    http = envelope.get("http")
+    if http is None or exits.facts(envelope)["outcome"] not in ("committed", "rejected"):
+        return None
+    body: Mapping[str, Any] | None = http.get("body")
+    return body if body is not None and body["complete"] else None
+
+
+def acknowledged_hash(body: Mapping[str, Any]) -> str:
+    """The hash of what the caller gets: of the redacted form where something was redacted."""
+    return str(body["delivered_sha256"] if body["redactions"] else body["sha256"])
+
+
+def deliver(
+    broker: link.Link, envelope: Mapping[str, Any], body: Mapping[str, Any], status: int, *, printed: bool
+) -> int:
+    """Print the body (unless `printed` with its envelope), flush, acknowledge. Returns the exit status."""
+    invocation = str(envelope["invocation_id"])
+    try:
+        if not printed:
+            for part in parts(broker, invocation, body):
+                output.write_bytes(part)
+        output.flush()
+    except Damaged as damage:
+        output.note(f"{damage} It is not acknowledged. Next: affidavit result fetch {invocation}")
+        return exits.IN_DELIVERY
+    except BrokenPipeError:
+        output.reader_gone()
+        output.note(f"The output was not read to its end; it is not acknowledged. affidavit result fetch {invocation}")
+        return exits.IN_DELIVERY
+    acknowledge(broker, invocation, acknowledged_hash(body))
+    return status
+
+
+def acknowledge(broker: link.Link, invocation: str, sha256: str) -> None:
+    """Say that all of it arrived. Where that cannot be said the result stays fetchable; nothing else changes."""
+    try:
+        broker.call("result.ack", {"invocation_id": invocation, "sha256": sha256})
+    except (Refusal, link.Ended):
+        output.note(f"The result was printed but could not be acknowledged; it stays fetchable: {invocation}")
+
+
+def parts(broker: link.Link, invocation: str, body: Mapping[str, Any]) -> Iterator[bytes]:
+    """The bytes of a body: from the envelope, or chunk by chunk, each verified and the whole at the end."""
+    whole = hashlib.sha256()
+    for part in _inline(body) if body["inline"] else chunks(lambda n: fetch(broker, invocation, n)):
+        whole.update(part)
+        yield part
+    if body["truncated_at"] is None and plain_hex(whole.hexdigest()) != plain_hex(acknowledged_hash(body)):
+        raise Damaged("The result does not have the hash in its record.")
+
+
+def _inline(body: Mapping[str, Any]) -> Iterator[bytes]:
+    if body.get("text") is not None:
+        yield str(body["text"]).encode()
+    elif body.get("base64") is not None:
+        yield base64.b64decode(body["base64"])
+
+
+def chunks(get: Callable[[int], Mapping[str, Any]], first: int = 0) -> Iterator[bytes]:
+    """Chunks from number `first` to the last. `get` fetches one."""
+    number = first
+    while True:
+        answer = get(number)
+        yield verified(answer)
+        if answer["last"]:
+            return
+        number += 1
+
+
+def fetch(broker: link.Link, invocation: str, chunk: int) -> Mapping[str, Any]:
+    return broker.call("result.fetch", {"invocation_id": invocation, "chunk": chunk, "part": "body"})
+
+
+def verified(answer: Mapping[str, Any]) -> bytes:
+    """The bytes of one fetched chunk, which has the hash it came with."""
+    data = base64.b64decode(answer["base64"])
+    if hashlib.sha256(data).hexdigest() != plain_hex(answer["sha256"]):
+        raise Damaged(f"Chunk {answer['chunk']} does not have the hash it came with.")
+    return data
+
+
+def plain_hex(digest: str) -> str:
+    return digest.removeprefix("sha256:").lower()

@@ -1,0 +1,95 @@
+"""Words that the commands print for a person, in the voice of the cards (design, section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.cli.exits import facts
+
+RETRY = {
+    "never": "not again",
+    "after_correction": "after a correction",
+    "backoff": "may try again after a pause",
+    "same_idempotency_key": "may repeat with the same key",
+    "reconcile": "look first",
+    "fetch_result": "fetch the result",
+}
+OUTCOME = {
+    "not_attempted": "not attempted",
+    "rejected": "rejected",
+    "committed": "committed",
+    "unknown": "unknown",
+}
+PHASE = {
+    "validation": "validation",
+    "credential_injection": "credential injection",
+    "connection_setup": "connection set-up",
+    "remote_execution": "remote execution",
+    "result_delivery": "result delivery",
+}
+NEEDS = {
+    "operator_unlock": "The operator unlocks the vault: affidavit unlock",
+    "operator_review": "The operator reviews the journal.",
+    "operator_approval": "The operator decides: affidavit approve {invocation_id}",
+    "request": "The request is given again.",
+    "credential": "The target asks for another credential.",
+    "payment": "The target asks for a payment.",
+    "permission": "The target asks for more rights.",
+    "proxy_credential": "The proxy asks for a credential.",
+    "network_login": "The network asks for a login.",
+}
+
+
+def verdict(envelope: Mapping[str, Any]) -> Iterator[str]:
+    """An envelope's facts, sentence and next step, one line each. Every value from outside is escaped."""
+    said = facts(envelope)
+    outcome = OUTCOME.get(said["outcome"], said["outcome"])
+    phase = PHASE.get(said["phase"], said["phase"])
+    retry = RETRY.get(said["retry"], said["retry"])
+    yield escape(f"{said['code']}: {outcome}, in {phase}; {retry}.")
+    if said.get("message"):
+        yield escape(str(said["message"]))
+    if said.get("field"):
+        yield escape(f"Field: {said['field']}")
+    step = next_step(envelope)
+    if step is not None:
+        yield escape(f"Next: {step}")
+
+
+def next_step(envelope: Mapping[str, Any]) -> str | None:
+    """What a person or an agent can do now, as a command where there is one."""
+    said = facts(envelope)
+    invocation = envelope["invocation_id"]
+    evidence = envelope.get("evidence") or {}
+    if envelope.get("pending") is not None:
+        wait = f"affidavit action wait {invocation}"
+        if said.get("state") == "awaiting_approval":
+            return f"It waits for the operator (affidavit approve {invocation}). Do not send it again: {wait}"
+        return f"Not finished, do not send it again: {wait}"
+    if said.get("needs") in NEEDS:
+        return NEEDS[said["needs"]].format(invocation_id=invocation)
+    if said["retry"] == "fetch_result":
+        return f"affidavit result fetch {evidence.get('refers_to') or invocation}"
+    if said["outcome"] == "unknown" or said["retry"] == "reconcile":
+        refers_to = evidence.get("refers_to")
+        shown = f"affidavit action show {refers_to or invocation}"
+        look = evidence.get("reconcile") or {}
+        if look.get("available") and look.get("url"):
+            return f"Look first: {look.get('method', 'GET')} {look['url']}; then {shown}"
+        return f"No status query is known for this action; the operator can attest it. {shown}"
+    return None
+
+
+def clock(text: str | None) -> str:
+    """An RFC 3339 time as `2026-11-30 14:32:07`, still UTC; a dash where there is none."""
+    return "-" if text is None else escape(text)[:19].replace("T", " ")
+
+
+def columns(rows: Sequence[tuple[str, ...]], heads: tuple[str, ...]) -> Iterator[str]:
+    """A plain table; the cells are escaped already, and the last column is as long as it is."""
+    table = [heads, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(heads) - 1)]
+    for row in table:
+        yield "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), row[-1]]).rstrip()
