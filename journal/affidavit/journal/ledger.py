@@ -1,0 +1,279 @@
+"""The writing side of the database: batches in, one transaction out.
+
+A `Ledger` belongs to the writer thread. It holds the only write connection, the head of the chain and the key of the
+running segment; it reads back nothing of what it sealed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from affidavit.journal import faultpoint
+from affidavit.journal.action import COLUMNS, INDEXED, NAMES, ActionRow, Name
+from affidavit.journal.counts import Place, add_tally, encode_tally
+from affidavit.journal.encoding import canonical_json
+from affidavit.journal.keys import JournalKeys
+from affidavit.journal.receipt import Receipt
+from affidavit.journal.record import SEGMENT_OPENED, Draft, Head, encode_header, record_hash
+from affidavit.journal.sealing import SegmentKey, new_segment_key
+from affidavit.journal.sqlcipher import Connection
+
+_CACHED_NAMES = 4096
+
+_PLAIN = tuple(column for column in COLUMNS if column not in INDEXED and column != "invocation_id")
+
+_FIND = f"SELECT id, newest_record, phase, outcome, {', '.join(INDEXED)} FROM action WHERE invocation_id = ?"  # noqa: S608
+_INSERT = f"INSERT INTO action ({', '.join(COLUMNS)}, newest_record) VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"  # noqa: S608
+_UPDATE = f"UPDATE action SET {', '.join(f'{column} = ?' for column in _PLAIN)}, newest_record = ? WHERE id = ?"  # noqa: S608
+_UPDATE_INDEXED = {column: f"UPDATE action SET {column} = ? WHERE id = ?" for column in INDEXED}  # noqa: S608
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A small result, sealed by a key that the caller holds; unlike a record it can be deleted."""
+
+    id: str
+    data: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One append, or one errand (a flush, a deletion, the end of a segment), as it waits for the writer.
+
+    The drafts get the seqs of the receipt; `opens` says that the seq before them opens their segment, at `opened_at`.
+    """
+
+    receipt: Receipt
+    drafts: Sequence[Draft] = ()
+    rows: Sequence[ActionRow] = ()
+    blobs: Sequence[Blob] = ()
+    deletes: Sequence[str] = ()
+    segment: int = 0
+    opens: bool = False
+    opened_at: int = 0
+    forgets: bool = False
+    barrier: bool = False
+
+    @property
+    def writes(self) -> bool:
+        return bool(self.drafts or self.deletes)
+
+
+@dataclass(slots=True)
+class _Known:
+    """What the table holds of an invocation, as this transaction goes on."""
+
+    id: int
+    newest_record: int
+    place: Place
+    indexed: tuple[Any, ...]
+
+
+class Ledger:
+    """See the module. Every method but `segment` runs on the writer thread."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        keys: JournalKeys,
+        *,
+        public_key: bytes,
+        head: Head,
+        last_name: int,
+        totals: Counter[Place],
+    ) -> None:
+        self.head = head
+        self.commits = 0
+        self.records = 0
+        self.largest = 0
+        self._connection = connection
+        self._keys = keys
+        self._public_key = public_key
+        self._last_name = last_name
+        self._totals = totals
+        self._segment: tuple[int, SegmentKey] | None = None
+        self._names: OrderedDict[Name, int] = OrderedDict()
+
+    def segment(self) -> tuple[int, SegmentKey] | None:
+        """Number and key of the running segment; any thread may ask."""
+        return self._segment
+
+    def forget_segment(self) -> None:
+        """Drop the segment's key: what it sealed can be read with the private key alone."""
+        self._segment = None
+
+    def write(self, batches: Sequence[Batch]) -> None:
+        """Make all of it durable in one transaction. After an exception this object is of no further use."""
+        if not any(batch.writes for batch in batches):
+            for batch in batches:
+                self._end_segment(batch)
+            return
+        before = self.head.seq
+        execute = self._connection.execute
+        execute("BEGIN IMMEDIATE")
+        for batch in batches:
+            self._write(batch)
+            self._end_segment(batch)
+        _reach("before", batches)
+        execute("COMMIT")
+        _reach("after", batches)
+        written = self.head.seq - before
+        self.commits += 1
+        self.records += written
+        self.largest = max(self.largest, written)
+
+    def close(self) -> None:
+        self.forget_segment()
+        self._connection.close()
+
+    def _end_segment(self, batch: Batch) -> None:
+        if batch.forgets:
+            self.forget_segment()
+
+    def _write(self, batch: Batch) -> None:
+        execute = self._connection.execute
+        if batch.opens:
+            self._open_segment(batch)
+        newest = {
+            draft.invocation_id: seq
+            for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True)
+            if draft.invocation_id is not None
+        }
+        rows = {row.invocation_id: row for row in batch.rows}
+        before: dict[str, int] = {}
+        changes: Counter[Place] = Counter()
+        for invocation_id in rows.keys() | newest.keys():
+            known = self._find(invocation_id)
+            row = rows.get(invocation_id)
+            if known is None and row is None:
+                continue  # its records stay unlinked, under an index of their own
+            before[invocation_id] = known.newest_record if known else 0
+            last = newest.get(invocation_id, before[invocation_id])
+            if row is not None:
+                changes.update(self._upsert(row, known, last))
+            elif known is not None:
+                execute("UPDATE action SET newest_record = ? WHERE id = ?", (last, known.id))
+        tally = self._count(changes)
+        for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True):
+            previous = None
+            if draft.invocation_id in before:
+                previous, before[draft.invocation_id] = before[draft.invocation_id], seq
+            last = seq == batch.receipt.seqs[-1]
+            self._append(seq, draft, batch.segment, previous, tally if last else None)
+        for blob in batch.blobs:
+            execute("INSERT INTO blob (id, data) VALUES (?, ?)", (blob.id, blob.data))
+        for blob_id in batch.deletes:
+            execute("DELETE FROM blob WHERE id = ?", (blob_id,))
+
+    def _open_segment(self, batch: Batch) -> None:
+        key, sealed_key = new_segment_key(self._public_key)
+        self._segment = batch.segment, key
+        self._connection.execute("UPDATE tally SET counts = ? WHERE id = 1", (encode_tally(self._totals) or "[]",))
+        opening = Draft(SEGMENT_OPENED, None, {}, batch.opened_at)
+        self._append(batch.segment, opening, batch.segment, sealed=sealed_key)
+
+    def _append(
+        self,
+        seq: int,
+        draft: Draft,
+        segment: int,
+        previous: int | None = None,
+        tally: str | None = None,
+        *,
+        sealed: bytes | None = None,
+    ) -> None:
+        """Link one record to the head. `sealed` is given where it is not the payload under the segment's key."""
+        running = self._segment
+        if seq != self.head.seq + 1 or running is None or running[0] != segment:
+            raise RuntimeError("a record came out of order")
+        header = encode_header(draft.at, draft.kind, draft.invocation_id, segment, previous, tally)
+        if sealed is None:
+            sealed = running[1].seal_payload(seq, header, canonical_json(draft.payload))
+        hashed = record_hash(seq, header, sealed, self.head.hash)
+        self._connection.execute(
+            "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                seq,
+                draft.at,
+                draft.kind,
+                draft.invocation_id,
+                segment,
+                previous,
+                tally,
+                sealed,
+                self.head.hash,
+                hashed,
+            ),
+        )
+        self.head = Head(seq, hashed)
+
+    def _find(self, invocation_id: str) -> _Known | None:
+        found = self._connection.execute(_FIND, (invocation_id,)).fetchone()
+        if found is None:
+            return None
+        number, newest_record, phase, outcome, *indexed = found
+        return _Known(number, newest_record or 0, (phase, outcome), tuple(indexed))
+
+    def _upsert(self, row: ActionRow, known: _Known | None, newest_record: int) -> Counter[Place]:
+        """Write the row; return what that does to the counts."""
+        execute = self._connection.execute
+        values: dict[str, Any] = {column: getattr(row, column) for column in COLUMNS}
+        for column in NAMES:
+            if values[column] is not None:
+                values[column] = self._intern(values[column])
+        changes: Counter[Place] = Counter({(row.phase, row.outcome): 1})
+        if known is None:
+            execute(_INSERT, (*values.values(), newest_record or None))
+            return changes
+        changes[known.place] -= 1
+        execute(_UPDATE, (*(values[column] for column in _PLAIN), newest_record or None, known.id))
+        for column, held in zip(INDEXED, known.indexed, strict=True):
+            if values[column] != held:
+                execute(_UPDATE_INDEXED[column], (values[column], known.id))
+        return changes
+
+    def _count(self, changes: Counter[Place]) -> str | None:
+        tally = encode_tally(changes)
+        if tally is not None:
+            add_tally(self._totals, tally)
+        return tally
+
+    def _intern(self, name: Name) -> int:
+        """The name's integer; a new one is sealed into the dictionary in this transaction."""
+        held = self._names.get(name)
+        if held is not None:
+            self._names.move_to_end(name)
+            return held
+        text = json.dumps(name.text).encode("ascii")
+        lookup = self._keys.name_lookup(name.kind, text)
+        found = self._connection.execute("SELECT id FROM name WHERE lookup = ?", (lookup,)).fetchone()
+        if found is not None:
+            number = int(found[0])
+        else:
+            if self._segment is None:
+                raise RuntimeError("a name came without a running segment")
+            number = self._last_name = self._last_name + 1
+            segment, key = self._segment
+            sealed = key.seal_name(number, name.kind, text)
+            self._connection.execute(
+                "INSERT INTO name VALUES (?, ?, ?, ?, ?)", (number, name.kind, lookup, segment, sealed)
+            )
+        self._names[name] = number
+        if len(self._names) > _CACHED_NAMES:
+            self._names.popitem(last=False)
+        return number
+
+
+def _reach(moment: str, batches: Sequence[Batch]) -> None:
+    if faultpoint.ARMED:
+        for batch in batches:
+            for draft in batch.drafts:
+                faultpoint.reach(f"{moment}:{draft.kind}")
+
+
+WallClock = Callable[[], int]
+"""Wall time in microseconds."""
