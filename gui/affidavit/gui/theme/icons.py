@@ -27,7 +27,7 @@ def outcome_pixmap(outcome: Outcome, size: int, ratio: float) -> QPixmap:
     return _tinted("outcome", outcome.value, size, state.current().outcome[outcome].text, ratio)
 
 
-def icon(name: str, size: int = 16, token: str = "ink2") -> QIcon:  # noqa: S107 - the name of a colour
+def icon(name: str, size: int = 16, token: str = "ink2") -> QIcon:
     """A `ui` icon for a button or action in the current scheme. Set it again when the scheme changes."""
     return _icon("ui", name, size, state.current().colour(token))
 
