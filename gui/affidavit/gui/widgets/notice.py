@@ -1,4 +1,4 @@
-"""A notice: amber where an unknown outcome exists, else ink; a bold sentence, a plain one, an action, perhaps a tick."""
+"""A notice: amber where an unknown outcome exists, else ink; a bold sentence, a plain one, an action, a tick."""
 
 from __future__ import annotations
 
