@@ -42,7 +42,7 @@ def configure(parser: Parser, name: str) -> None:
 
 
 def approvals(args: argparse.Namespace) -> int:
-    found = operator.Operator().call("approval.list", {})
+    found = operator.call("approval.list", {})
     if args.json:
         output.say_json(found)
     else:
@@ -70,7 +70,7 @@ def card_lines(cards: list[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def approve(args: argparse.Namespace) -> int:
-    with operator.Operator().opened(args) as open_call:
+    with operator.opened(args) as open_call:
         card = open_call("approval.show", {"invocation_id": args.id})
         show = output.note if args.json else output.say
         for line in card_text.lines(card):
@@ -104,7 +104,7 @@ def deny(args: argparse.Namespace) -> int:
     asked = {"invocation_id": args.id}
     if args.reason is not None:
         asked["reason"] = args.reason
-    found = operator.Operator().call("approval.deny", asked)
+    found = operator.call("approval.deny", asked)
     if args.json:
         output.say_json(found)
     else:

@@ -41,7 +41,7 @@ def attest(args: argparse.Namespace) -> int:
         "supersedes": args.supersedes,
     }
     given = {name: value for name, value in asked.items() if value is not None}
-    with operator.Operator().opened(args) as open_call:
+    with operator.opened(args) as open_call:
         found = open_call("attestation.add", given)
     if args.json:
         output.say_json(found)

@@ -75,8 +75,7 @@ def rotate(args: argparse.Namespace) -> int:
 
 def with_secret(args: argparse.Namespace, method: str, asked: Mapping[str, Any], what: str) -> int:
     """A call that takes a secret beside the passphrase; the passphrase is asked for first."""
-    caller = operator.Operator(offline=True)
-    with caller.opened(args) as open_call:
+    with operator.opened(args, offline=True) as open_call:
         if args.secret_fd is not None:
             secret = passphrase.secret_from_fd(args.secret_fd, "--secret-fd")
         else:
@@ -89,7 +88,7 @@ def with_secret(args: argparse.Namespace, method: str, asked: Mapping[str, Any],
 
 
 def remove(args: argparse.Namespace) -> int:
-    with operator.Operator(offline=True).opened(args) as open_call:
+    with operator.opened(args, offline=True) as open_call:
         found = open_call("credential.remove", {"name": args.name})
     return told(args, found, f"{escape(args.name)} is removed")
 
@@ -106,7 +105,7 @@ def told(args: argparse.Namespace, found: Mapping[str, Any], sentence: str) -> i
 
 
 def list_credentials(args: argparse.Namespace) -> int:
-    with operator.Operator(offline=True).opened(args) as open_call:
+    with operator.opened(args, offline=True) as open_call:
         found = open_call("credential.list", {})
     if args.json:
         output.say_json(found)

@@ -16,7 +16,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     # name: (module of affidavit.ipc.cli, group, what it does)
     "tray": ("tray", "The app", "the tray application: broker, sockets, cards (also without any argument)"),
     "serve": ("serve", "The app", "the same broker and sockets without windows"),
-    "init": ("vault", "The app", "create the vault and the journal"),
+    "init": ("init", "The app", "create the vault and the journal"),
     "demo": ("demo", "The app", "a guided tour on a throw-away home"),
     "status": ("status", "The app", "health: vault, journal, counts, open actions"),
     "http": ("http", "For agents", "one HTTP action with the operator's credential"),

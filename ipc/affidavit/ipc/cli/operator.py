@@ -21,45 +21,48 @@ Call = Callable[[str, Mapping[str, Any]], dict[str, Any]]
 """One operator's call: method and params to its result; raises Refusal."""
 
 
-class Operator:
-    """The way to the operator's methods. Over the socket while a broker runs, else in this process where that is
-    possible (`offline` commands); without either, Refusal with exit 3."""
+def call(method: str, params: Mapping[str, Any], *, offline: bool = False) -> dict[str, Any]:
+    """One call that needs no passphrase. Over the socket while a broker runs, else, for `offline` calls, in this
+    process; without either, Refusal with exit 3."""
+    with _way(offline) as (home, broker):
+        return _call(home, broker, method, params, None)
 
-    def __init__(self, *, offline: bool = False) -> None:
-        self.home = link.places()
-        self._link: link.Link | None = None
-        try:
-            self._link = link.operator(self.home)
-        except Refusal as refusal:
-            here = offline and refusal.code == "not_reachable" and self.home.state is not HomeState.ABSENT
-            if not here:
-                raise
 
-    @contextmanager
-    def opened(self, args: argparse.Namespace) -> Iterator[Call]:
-        """Take the passphrase now and lend a way to call with it; it is overwritten at the end."""
-        secret = passphrase.take(args.passphrase_fd, prompt(self.home, self._peer_pid))
+@contextmanager
+def opened(args: argparse.Namespace, *, offline: bool = False) -> Iterator[Call]:
+    """Take the passphrase now and lend a way to call with it; it is overwritten at the end."""
+    with _way(offline) as (home, broker):
+        secret = passphrase.take(args.passphrase_fd, prompt(home, None if broker is None else broker.peer_pid))
         try:
-            yield lambda method, params: self._call(method, params, secret)
+            yield lambda method, params: _call(home, broker, method, params, secret)
         finally:
             passphrase.wipe(secret)
 
-    def call(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
-        """One call that needs no passphrase."""
-        return self._call(method, params, None)
 
-    def _call(self, method: str, params: Mapping[str, Any], secret: bytearray | None) -> dict[str, Any]:
-        if self._link is None:
-            from affidavit.ipc.cli import offline
+@contextmanager
+def _way(offline: bool) -> Iterator[tuple[Places, link.Link | None]]:
+    home = link.places()
+    try:
+        broker = link.operator(home)
+    except Refusal as refusal:
+        if not offline or refusal.code != "not_reachable" or home.state is HomeState.ABSENT:
+            raise
+        yield home, None
+        return
+    with broker:
+        yield home, broker
 
-            return offline.call(self.home, method, params, secret)
-        if secret is not None:
-            params = {**params, "passphrase": passphrase.text(secret, "--passphrase-fd")}
-        return self._link.call(method, params)
 
-    @property
-    def _peer_pid(self) -> int | None:
-        return None if self._link is None else self._link.peer_pid
+def _call(
+    home: Places, broker: link.Link | None, method: str, params: Mapping[str, Any], secret: bytearray | None
+) -> dict[str, Any]:
+    if broker is None:
+        from affidavit.ipc.cli import offline
+
+        return offline.call(home, method, params, secret)
+    if secret is not None:
+        params = {**params, "passphrase": passphrase.text(secret, "--passphrase-fd")}
+    return broker.call(method, params)
 
 
 def prompt(home: Places, broker_pid: int | None) -> str:

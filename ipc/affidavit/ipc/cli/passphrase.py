@@ -51,9 +51,10 @@ def from_terminal(prompt: str, option: str) -> bytearray:
         before = termios.tcgetattr(terminal)
         silent = termios.tcgetattr(terminal)
         silent[3] &= ~termios.ECHO
-        os.write(terminal, f"{prompt} ".encode("utf-8", "backslashreplace"))
+        # Silent first: what is typed as soon as the prompt is there must neither be shown nor thrown away.
         termios.tcsetattr(terminal, termios.TCSAFLUSH, silent)
         try:
+            os.write(terminal, f"{prompt} ".encode("utf-8", "backslashreplace"))
             return from_fd(terminal, option)
         finally:
             termios.tcsetattr(terminal, termios.TCSAFLUSH, before)

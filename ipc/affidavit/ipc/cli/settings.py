@@ -23,7 +23,7 @@ def configure(parser: Parser, name: str) -> None:
 
 
 def show(args: argparse.Namespace) -> int:
-    found = operator.Operator(offline=True).call("settings.show", {})
+    found = operator.call("settings.show", {}, offline=True)
     if args.json:
         output.say_json(found)
     else:
@@ -41,7 +41,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def set_(args: argparse.Namespace) -> int:
-    with operator.Operator(offline=True).opened(args) as open_call:
+    with operator.opened(args, offline=True) as open_call:
         found = open_call("settings.set", {"key": args.key, "value": args.value})
     if args.json:
         output.say_json(found)

@@ -1,4 +1,4 @@
-"""`affidavit init`, `unlock`, `lock`."""
+"""`affidavit unlock`, `lock`."""
 
 from __future__ import annotations
 
@@ -13,19 +13,17 @@ def configure(parser: Parser, name: str) -> None:
         parser.description = "Open the vault of the running app. What waits may then be sent."
         parser.epilog = example("affidavit unlock")
         passphrase_option(command(parser, unlock))
-    elif name == "lock":
+    else:
         parser.description = (
             "Close the vault of the running app. Whatever is not sent yet ends VAULT_LOCKED; what was sent goes on\n"
             "being recorded. Needs no passphrase: it loosens nothing."
         )
         parser.epilog = example("affidavit lock")
         command(parser, lock)
-    else:
-        raise ValueError(name)
 
 
 def unlock(args: argparse.Namespace) -> int:
-    with operator.Operator().opened(args) as open_call:
+    with operator.opened(args) as open_call:
         found = open_call("vault.unlock", {})
     if args.json:
         output.say_json(found)
@@ -35,7 +33,7 @@ def unlock(args: argparse.Namespace) -> int:
 
 
 def lock(args: argparse.Namespace) -> int:
-    found = operator.Operator().call("vault.lock", {})
+    found = operator.call("vault.lock", {})
     if args.json:
         output.say_json(found or {"vault": "locked"})
     else:
