@@ -1,11 +1,14 @@
 """One message a line: cuts a byte stream at its line feeds, with a limit on what is held.
 
-The lines are bytearrays, so that one that held a passphrase can be overwritten by whoever is done with it.
+The lines are bytearrays, so that one that held a passphrase can be overwritten by whoever is done with it. Copies that
+the interpreter made on the way are out of reach.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+
+from affidavit.broker.secret import overwrite
 
 READ_BYTES = 64 * 1024
 
@@ -43,13 +46,13 @@ class LineReader:
                 self._start, self._end = 0, await self._receive(self._buffer)
                 if self._end == 0:
                     if line:
-                        wipe(line)
+                        overwrite(line)
                         raise LineUnfinished
                     return None
             feed = self._buffer.find(b"\n", self._start, self._end)
             stop = self._end if feed < 0 else feed
             if len(line) + stop - self._start > self._limit:
-                wipe(line)
+                overwrite(line)
                 raise LineTooLong
             line += memoryview(self._buffer)[self._start : stop]
             if self._wiping:
@@ -58,8 +61,3 @@ class LineReader:
             if feed >= 0:
                 self._start += 1
                 return line
-
-
-def wipe(line: bytearray) -> None:
-    """Overwrite with zeros, in place. Copies that the interpreter made on the way are out of reach."""
-    line[:] = bytes(len(line))

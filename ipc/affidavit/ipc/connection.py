@@ -1,0 +1,289 @@
+"""One connection: reads lines, runs the calls in them concurrently, writes each answer whole.
+
+A connection is only a way to ask. When it drops, calls that act go on to their end, and only those that read are given
+up; what became of an action is asked for by its id, on any connection (interface, section 3, Time).
+
+Answers never block another connection: a reader that is slow holds up its own calls, first by their number, and is
+cut off when it takes nothing for STALL_S. Nothing here knows what a call means; that is `Calls`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+from affidavit.broker.api import ActionError, Json
+from affidavit.broker.secret import overwrite
+from affidavit.ipc import errors, jsonrpc
+from affidavit.ipc.framing import READ_BYTES, LineReader, LineTooLong, LineUnfinished
+from affidavit.ipc.jsonrpc import Batch, Call, Failure, Message
+from affidavit.ipc.methods import Method
+from affidavit.ipc.peer import PeerRefused
+
+IN_FLIGHT = 64
+"""Calls of one connection that run at a time; further lines are not read until one is answered."""
+UNHEARD = 256
+"""Notifications kept for a slow reader; the oldest is dropped first. Each is news of what `action.get` tells."""
+STALL_S = 60.0
+OFF_LOOP_BYTES = 1024 * 1024
+"""A longer line is parsed in a thread. The interpreter is shared, so `jsonrpc.MAX_VALUES` bounds what one may cost."""
+LINGER_S = 5.0
+LINGER_BYTES = 64 * 1024 * 1024
+_WRITE_BYTES = 64 * 1024
+
+Tell = Callable[[str, Json], None]
+"""Say a notification on a connection: its method and params. Never blocks."""
+
+C = TypeVar("C")
+
+
+class CallerGone(Exception):
+    """The process that connected, or its session's, has ended. Whoever holds its socket now gets no answer."""
+
+
+class Calls(Protocol[C]):
+    """One socket's methods, and who may call them."""
+
+    methods: Mapping[str, Method]
+    wiping: bool
+    """Lines hold passphrases: they are overwritten as soon as they are read."""
+
+    def admit(self, sock: socket.socket, tell: Tell) -> C:
+        """Who connected. Raises PeerRefused."""
+
+    def leave(self, caller: C) -> None:
+        """The connection is over and all its calls are answered or given up."""
+
+    async def call(self, caller: C, method: Method, given: dict[str, Any] | list[Any] | None) -> Json:
+        """Answer one call. Raises CallerGone, or what `errors.failure` knows."""
+
+    def delivered(self, caller: C, invocation_id: str, *, whole: bool) -> None:
+        """The frame with this settled envelope was handed to the kernel whole, or could not be."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """An encoded answer, and the invocation whose settled envelope it is, if it is one."""
+
+    frame: bytes
+    settled: str | None = None
+
+
+class Connection(Generic[C]):
+    """Owned by the broker's loop, and owns its socket. `open` turns False when the other side is gone for good."""
+
+    def __init__(self, sock: socket.socket, calls: Calls[C], *, line: int) -> None:
+        self.open = True
+        self._sock = sock
+        self._calls = calls
+        self._line = line
+        self._loop = asyncio.get_running_loop()
+        self._room = asyncio.Semaphore(IN_FLIGHT)
+        self._writing = asyncio.Lock()
+        self._reads: set[asyncio.Task[Any]] = set()
+        self._unheard: deque[tuple[str, Json]] = deque(maxlen=UNHEARD)
+        self._news = asyncio.Event()
+
+    async def run(self) -> None:
+        """From accept to close. Raises nothing but CancelledError, unless we are at fault."""
+        try:
+            try:
+                caller = self._calls.admit(self._sock, self._tell)
+            except PeerRefused as refused:
+                await self.refuse(str(refused))
+                return
+            try:
+                async with asyncio.TaskGroup() as both:
+                    telling = both.create_task(self._tell_all())
+                    async with asyncio.TaskGroup() as calls:
+                        await self._read(caller, calls)
+                    telling.cancel()
+            finally:
+                self._calls.leave(caller)
+        finally:
+            self._close()
+
+    async def refuse(self, why: str) -> None:
+        """Say why there is no connection, and close."""
+        try:
+            await self._write(jsonrpc.error(Failure(jsonrpc.REFUSED, why)))
+        finally:
+            self._close()
+
+    def stop_reading(self) -> None:
+        """Take no further calls; those that run are still answered."""
+        try:
+            self._sock.shutdown(socket.SHUT_RD)
+        except OSError:
+            pass
+
+    async def _read(self, caller: C, calls: asyncio.TaskGroup) -> None:
+        """Read lines and start their calls, until the stream ends."""
+        reader = LineReader(self._receive, limit=self._line, wiping=self._calls.wiping)
+        while True:
+            try:
+                line = await reader.line()
+            except LineTooLong:
+                too_long = Failure(jsonrpc.INVALID_REQUEST, f"A line has at most {self._line:,} bytes.")
+                await self._write(jsonrpc.error(too_long))
+                await self._linger()
+                return
+            except LineUnfinished:
+                cut = Failure(
+                    jsonrpc.PARSE_ERROR, "The last line has no line feed, so it may be cut. Nothing was done."
+                )
+                await self._write(jsonrpc.error(cut))
+                return
+            if line is None:
+                if self._hung_up():
+                    self._abandon()
+                return
+            large = len(line) > OFF_LOOP_BYTES
+            message = await asyncio.to_thread(jsonrpc.decode, line) if large else jsonrpc.decode(line)
+            if self._calls.wiping:
+                overwrite(line)
+            held = len(message.entries) if isinstance(message, Batch) else 1
+            for _ in range(held):
+                await self._room.acquire()
+            calls.create_task(self._answer(caller, message, held))
+
+    async def _answer(self, caller: C, message: Message, held: int) -> None:
+        """Run what one line asks for and write its answer. A notification has none, so nothing is done for it."""
+        try:
+            if isinstance(message, Batch):
+                answers = await self._all(caller, message)
+                frame = jsonrpc.batch([answer.frame for answer in answers])
+            else:
+                answers = [answer] if (answer := await self._one(caller, message)) else []
+                frame = answers[0].frame if answers else b""
+            if not answers:
+                return
+            whole = await self._write(frame)
+            for answer in answers:
+                if answer.settled is not None:
+                    self._calls.delivered(caller, answer.settled, whole=whole)
+        finally:
+            for _ in range(held):
+                self._room.release()
+
+    async def _all(self, caller: C, batch: Batch) -> list[_Answer]:
+        """The answers of a batch in the order of its calls, once the slowest is there."""
+        answers: list[_Answer | None] = [None] * len(batch.entries)
+
+        async def one(at: int, entry: Call | Failure) -> None:
+            answers[at] = await self._one(caller, entry)
+
+        async with asyncio.TaskGroup() as tasks:
+            for at, entry in enumerate(batch.entries):
+                tasks.create_task(one(at, entry))
+        return [answer for answer in answers if answer is not None]
+
+    async def _one(self, caller: C, entry: Call | Failure) -> _Answer | None:
+        """Run one call to its encoded answer; None where there is nobody to answer."""
+        if isinstance(entry, Failure):
+            return _Answer(jsonrpc.error(entry))
+        if entry.notification:
+            return None
+        method = self._calls.methods.get(entry.method)
+        if method is None:
+            return _Answer(jsonrpc.error(Failure(jsonrpc.METHOD_NOT_FOUND, "There is no such method.", entry.id)))
+        task = asyncio.current_task()
+        assert task is not None
+        if not method.acting:
+            self._reads.add(task)
+        try:
+            answer = await self._calls.call(caller, method, entry.params)
+            return _Answer(jsonrpc.result(entry.id, answer), _settled(method, answer))
+        except CallerGone:
+            self._abandon()
+            return None
+        except Exception as error:
+            settled = _settled(method, error.envelope) if isinstance(error, ActionError) else None
+            try:
+                return _Answer(jsonrpc.error(errors.failure(entry.id, error)), settled)
+            except (TypeError, ValueError) as unfit:  # the envelope itself is not JSON
+                return _Answer(jsonrpc.error(errors.failure(entry.id, unfit)))
+        finally:
+            self._reads.discard(task)
+
+    def _tell(self, method: str, params: Json) -> None:
+        self._unheard.append((method, params))
+        self._news.set()
+
+    async def _tell_all(self) -> None:
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            while self._unheard:
+                await self._write(jsonrpc.notification(*self._unheard.popleft()))
+
+    async def _receive(self, buffer: bytearray) -> int:
+        try:
+            return await self._loop.sock_recv_into(self._sock, buffer)
+        except ConnectionError:
+            return 0
+
+    async def _write(self, frame: bytes) -> bool:
+        """Write one line; True once the kernel has all of it, False where the other side is gone."""
+        async with self._writing:
+            if not self.open:
+                return False
+            rest = memoryview(frame + b"\n")
+            try:
+                try:
+                    rest = rest[self._sock.send(rest) :]
+                except BlockingIOError:
+                    pass
+                while rest:
+                    async with asyncio.timeout(STALL_S):
+                        await self._loop.sock_sendall(self._sock, rest[:_WRITE_BYTES])
+                    rest = rest[_WRITE_BYTES:]
+            except (OSError, TimeoutError):
+                self._abandon()
+                return False
+        return True
+
+    async def _linger(self) -> None:
+        """Read and drop what is still being sent, so that the sender gets to our answer instead of a broken pipe."""
+        buffer = bytearray(READ_BYTES)
+        dropped = 0
+        try:
+            self._sock.shutdown(socket.SHUT_WR)
+            async with asyncio.timeout(LINGER_S):
+                while dropped < LINGER_BYTES and (count := await self._receive(buffer)):
+                    dropped += count
+        except (OSError, TimeoutError):
+            pass
+
+    def _hung_up(self) -> bool:
+        """The other side has closed both directions: nobody waits for an answer."""
+        poll = select.poll()
+        poll.register(self._sock, 0)
+        return any(events & select.POLLHUP for _, events in poll.poll(0))
+
+    def _abandon(self) -> None:
+        """Nobody listens any more: end reading, give up the calls that only read."""
+        if self.open:
+            self.open = False
+            try:
+                self._sock.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass
+            for task in self._reads - {asyncio.current_task()}:
+                task.cancel()
+
+    def _close(self) -> None:
+        self.open = False
+        self._sock.close()
+
+
+def _settled(method: Method, answer: Json) -> str | None:
+    """The invocation whose settled envelope this answer is."""
+    if not method.envelope or "pending" in answer:
+        return None
+    return str(answer["invocation_id"])

@@ -1,0 +1,416 @@
+"""The one table of methods: the server checks params by it; commands, tools and manual are made from it.
+
+A method stands here once, with what it takes, what it answers and what it does. Where two things differ by socket
+they are two methods: none of the operator's can be named on the agent socket (R73).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, NamedTuple
+
+Socket = Literal["agent", "operator"]
+
+ParamType = Literal[
+    "string", "integer", "number", "boolean", "strings", "files", "headers", "json", "passphrase", "secret"
+]
+"""`strings`: an array of them. `files`: an array of `{file, text}`. `headers`: an object of texts, or an array of
+`[name, value]`. `json`: any value. `passphrase`: a string, and `secret`: base64 of a secret's bytes; both reach their
+handler as a bytearray under the param's `name`, less the suffix `_base64`."""
+
+SCOPES = ("mine", "all")
+OUTCOMES = ("not_attempted", "rejected", "committed", "unknown")
+PENDING_STATES = ("awaiting_approval", "running")
+PARTS = ("body", "stdout", "stderr")
+ID_CHARS = 128
+NOTE_CHARS = 4_000
+PASSPHRASE_CHARS = 1_024
+SECRET_CHARS = 128 * 1024
+TEXT_CHARS = 256 * 1024
+PAGE = 50
+PAGE_MAX = 500
+WAIT_MAX_S = 600.0
+
+
+class Param(NamedTuple):
+    """One param. `choices` closes a string; `least` and `most` bound a number's value, a string's or array's length."""
+
+    name: str
+    type: ParamType
+    doc: str
+    required: bool = False
+    default: Any = None
+    choices: tuple[str, ...] = ()
+    least: float = 0
+    most: float = ID_CHARS
+
+
+class Method(NamedTuple):
+    """One method of one socket."""
+
+    name: str
+    socket: Socket
+    doc: str
+    params: tuple[Param, ...]
+    result: str
+    """What the answer holds, in the words of the manual."""
+    handler: str
+    """The name of the function that answers it, on `AgentCalls` or `OperatorCalls`."""
+    acting: bool = False
+    """It changes something. A connection that drops does not stop such a call."""
+    while_locked: bool = True
+    """It works while the vault is locked."""
+    envelope: bool = False
+    """Its answer is an envelope: once written whole, the result in it counts as written (R42)."""
+    raw: bool = False
+    """Its params go to the broker unread, which answers wrong ones with an envelope (interface, section 3)."""
+    one_of: tuple[str, ...] = ()
+    """Exactly one of these params is given."""
+
+
+_INVOCATION = Param("invocation_id", "string", "The invocation, `act_...`.", required=True)
+_WAIT = Param("wait_s", "number", "How long to wait before `pending` is answered, in seconds.", most=WAIT_MAX_S)
+_PART = Param("part", "string", "Which part of the result.", default="body", choices=PARTS)
+_LIST = (
+    Param("outcome", "string", "Only this outcome.", choices=OUTCOMES),
+    Param("state", "string", "Only pending ones in this state.", choices=PENDING_STATES),
+    Param("limit", "integer", "How many rows at most.", default=PAGE, least=1, most=PAGE_MAX),
+    Param("before", "string", "Go on where the last page ended: its `before`."),
+)
+_PASSPHRASE = Param("passphrase", "passphrase", "The vault's passphrase.", required=True, most=PASSPHRASE_CHARS)
+_SECRET = Param("secret_base64", "secret", "The secret's bytes.", required=True, least=1, most=SECRET_CHARS)
+_NAME = Param("name", "string", "The credential's name.", required=True, least=1)
+
+_HTTP = (
+    Param("method", "string", "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE; others only by contract.", required=True),
+    Param("url", "string", "The target.", required=True, most=8 * 1024),
+    Param("headers", "headers", "An object, or an array of [name, value] pairs."),
+    Param("body", "string", "The body as text.", most=8 * 1024 * 1024),
+    Param("body_base64", "string", "The body's bytes.", most=12 * 1024 * 1024),
+    Param("json", "json", "The body as JSON; it goes out in its canonical form (RFC 8785)."),
+    Param("credential", "string", "The credential by name; left out, the one that is bound to the target."),
+    Param("operation_id", "string", "Your durable name for this operation. Choose it before you send."),
+    Param("correlation_id", "string", "Your name for the run that this belongs to."),
+    Param("idempotency_key", "string", "A key of your own, where a contract documents one."),
+    Param("deadline_s", "number", "Seconds from authorisation to the settled answer.", least=0.1, most=3600),
+    _WAIT,
+    Param("reason", "string", "Why, in a sentence for the person who approves.", most=500),
+    Param("read_for", "string", "What the answer of a read is for.", choices=("refresh", "decides_write")),
+    Param("acknowledge_unresolved", "string", "The unknown invocation whose effect may happen twice."),
+)
+
+AGENT = (
+    Method(
+        "session.hello",
+        "agent",
+        "Say who you are, and be told of your own actions from now on.",
+        (
+            Param("client", "string", "The program's own name. Shown as its claim.", most=128),
+            Param("version", "string", "Its version.", most=64),
+            Param("protocol", "integer", "The protocol, 1.", default=1, least=1, most=1),
+        ),
+        "`server`, `protocol`, `session_id`, `vault` (`locked`, `ready`, `quarantined`), `journal` (`ok`, `poisoned`), "
+        "`limits`.",
+        "hello",
+    ),
+    Method(
+        "http.request",
+        "agent",
+        "Send one HTTP request with a credential that you never see.",
+        _HTTP,
+        "An envelope with `result` or `pending`; else error -32001 with the envelope as `data`.",
+        "http_request",
+        acting=True,
+        while_locked=False,
+        envelope=True,
+        raw=True,
+    ),
+    Method(
+        "action.get",
+        "agent",
+        "What the records say of an action.",
+        (
+            _INVOCATION._replace(required=False),
+            Param("operation_id", "string", "The operation; its newest invocation answers."),
+            Param("events", "boolean", "Add every record.", default=False),
+        ),
+        "The envelope; with `events` also `events` of `{record, at, kind, detail}` and `invocations` of the operation.",
+        "action_get",
+        envelope=True,
+        one_of=("invocation_id", "operation_id"),
+    ),
+    Method(
+        "action.wait",
+        "agent",
+        "Wait until an action is no longer pending.",
+        (_INVOCATION, _WAIT),
+        "The envelope, at once unless it is `pending`; that after `wait_s`.",
+        "action_wait",
+        envelope=True,
+    ),
+    Method(
+        "action.list",
+        "agent",
+        "Actions, newest first.",
+        (Param("scope", "string", "Your own, or every session's.", default="mine", choices=SCOPES), *_LIST),
+        "`rows` of `{invocation_id, operation_id, at, state, phase, outcome, code, retry, target}`, and `before` for "
+        "the next page or null.",
+        "action_list",
+    ),
+    Method(
+        "action.cancel",
+        "agent",
+        "Stop an action of your own: before its dispatch it is not attempted, after it unknown.",
+        (_INVOCATION,),
+        "The envelope; a finished one as recorded.",
+        "action_cancel",
+        acting=True,
+        envelope=True,
+    ),
+    Method(
+        "result.fetch",
+        "agent",
+        "One chunk of a stored result. It never causes a dispatch.",
+        (
+            _INVOCATION,
+            Param("chunk", "integer", "Which chunk, from 0.", default=0, most=2**31),
+            _PART,
+        ),
+        "`chunk`, `chunks`, `base64`, `sha256`, `last`, `complete`.",
+        "result_fetch",
+        while_locked=False,
+    ),
+    Method(
+        "result.ack",
+        "agent",
+        "Say that a result was received whole.",
+        (_INVOCATION, Param("sha256", "string", "The hash of what was received.", required=True), _PART),
+        "`delivered`: every part is.",
+        "result_ack",
+        acting=True,
+    ),
+    Method(
+        "credential.list",
+        "agent",
+        "Which credentials there are, never their values.",
+        (),
+        "`credentials`: names, kinds, targets, versions.",
+        "credential_list",
+        while_locked=False,
+    ),
+    Method(
+        "contract.list",
+        "agent",
+        "Which contracts are in force.",
+        (),
+        "`contracts`: id, title, effect, what they match.",
+        "contract_list",
+        while_locked=False,
+    ),
+    Method(
+        "contract.explain",
+        "agent",
+        "Which contract a call would fall under, and what it promises.",
+        (
+            Param("method", "string", "The HTTP method.", required=True, least=1, most=64),
+            Param("url", "string", "The target.", required=True, least=1, most=8 * 1024),
+        ),
+        "The contract, its effect, its three answers.",
+        "contract_explain",
+        while_locked=False,
+    ),
+    Method(
+        "status",
+        "agent",
+        "How the broker is.",
+        (),
+        "Version, state of vault and journal, counts by phase and outcome, open actions.",
+        "status",
+    ),
+)
+
+OPERATOR = (
+    Method(
+        "operator.hello",
+        "operator",
+        "Whom you are about to give a passphrase to.",
+        (),
+        "`server`, `protocol`, `home`, `home_from`, `pid`, `program`, `vault`.",
+        "hello",
+    ),
+    Method("status", "operator", "How the broker is.", (), "As on the agent socket.", "status"),
+    Method(
+        "app.raise",
+        "operator",
+        "Raise the window of the tray application.",
+        (),
+        "`raised`: false where there is no window.",
+        "raise_window",
+        acting=True,
+    ),
+    Method(
+        "vault.unlock",
+        "operator",
+        "Open the vault.",
+        (_PASSPHRASE,),
+        "The state of the vault.",
+        "unlock",
+        acting=True,
+    ),
+    Method("vault.lock", "operator", "Close the vault.", (), "`vault`: `locked`.", "lock", acting=True),
+    Method(
+        "approval.list",
+        "operator",
+        "The cards that wait, without bodies.",
+        (),
+        "`cards`, oldest first.",
+        "approval_list",
+    ),
+    Method(
+        "approval.show",
+        "operator",
+        "One card as a person sees it, body included.",
+        (_INVOCATION, _PASSPHRASE),
+        "The card.",
+        "approval_show",
+    ),
+    Method(
+        "approval.approve",
+        "operator",
+        "Approve a card. The passphrase stands for its tick.",
+        (
+            _INVOCATION,
+            Param("scope", "string", "Left out, the one that the card preselects.", choices=("once", "session")),
+            _PASSPHRASE,
+        ),
+        "What was decided.",
+        "approval_approve",
+        acting=True,
+    ),
+    Method(
+        "approval.deny",
+        "operator",
+        "Deny a card.",
+        (_INVOCATION, Param("reason", "string", "Why, told to the agent.", most=500)),
+        "What was decided.",
+        "approval_deny",
+        acting=True,
+    ),
+    Method(
+        "attestation.add",
+        "operator",
+        "Put beside an unknown outcome what you found out by other means.",
+        (
+            _INVOCATION,
+            Param("outcome", "string", "What is attested.", required=True, choices=("committed", "rejected")),
+            Param("note", "string", "How you know.", required=True, least=1, most=NOTE_CHARS),
+            Param("reference", "string", "Where it can be looked up.", most=1_024),
+            Param("item", "string", "The key of one item of a batch."),
+            Param("supersedes", "integer", "The record of the attestation that this corrects.", least=1, most=2**63),
+            _PASSPHRASE,
+        ),
+        "The envelope.",
+        "attest",
+        acting=True,
+    ),
+    Method(
+        "action.get",
+        "operator",
+        "What the records say of an action, whoever asked for it.",
+        (_INVOCATION,),
+        "The envelope with `events`.",
+        "action_get",
+    ),
+    Method("action.list", "operator", "Actions, newest first.", _LIST, "`rows` and `before`.", "action_list"),
+    Method(
+        "unknown.list",
+        "operator",
+        "Operations whose outcome is unknown now.",
+        (),
+        "`rows`: envelopes with `events`; past their recovery deadline first, then by time left.",
+        "unknown_list",
+    ),
+    Method(
+        "credential.add",
+        "operator",
+        "Put a credential into the vault.",
+        (
+            _NAME,
+            Param("kind", "string", "How it is sent.", required=True, choices=("bearer", "basic", "header", "query")),
+            Param("targets", "strings", "The patterns of where it may go.", required=True, least=1, most=64),
+            Param("approval", "string", "Its approval mode.", choices=("never", "session", "always", "passphrase")),
+            Param("private", "boolean", "Its targets may lead to private and loopback addresses.", default=False),
+            Param("header", "string", "The header that carries it."),
+            Param("param", "string", "The query parameter that carries it."),
+            Param("format", "string", "The header's text, with `{secret}`.", most=1_024),
+            Param("username", "string", "The user name of `basic`.", most=256),
+            _SECRET,
+            _PASSPHRASE,
+        ),
+        "Name, version, and `warnings`.",
+        "credential_add",
+        acting=True,
+    ),
+    Method(
+        "credential.list",
+        "operator",
+        "Which credentials there are, never their values.",
+        (_PASSPHRASE,),
+        "`credentials`.",
+        "credential_list",
+    ),
+    Method(
+        "credential.rotate",
+        "operator",
+        "Give a credential a new secret: its next version.",
+        (_NAME, _SECRET, _PASSPHRASE),
+        "Name and version.",
+        "credential_rotate",
+        acting=True,
+    ),
+    Method(
+        "credential.remove",
+        "operator",
+        "Take a credential out of the vault.",
+        (_NAME, _PASSPHRASE),
+        "Name.",
+        "credential_remove",
+        acting=True,
+    ),
+    Method(
+        "contract.pending",
+        "operator",
+        "Contract files that are new or changed, and match nothing until they are adopted.",
+        (),
+        "`files`, each with its difference.",
+        "contract_pending",
+    ),
+    Method(
+        "contract.adopt",
+        "operator",
+        "Adopt contract files, all or none.",
+        (Param("files", "files", "Names and texts.", required=True, least=1, most=256), _PASSPHRASE),
+        "What was adopted.",
+        "contract_adopt",
+        acting=True,
+    ),
+    Method("contract.list", "operator", "Which contracts are in force.", (), "`contracts`.", "contract_list"),
+    Method("settings.show", "operator", "The settings in force.", (), "`settings`.", "settings_show"),
+    Method(
+        "settings.set",
+        "operator",
+        "Change a setting.",
+        (
+            Param("key", "string", "Which.", required=True, least=1),
+            Param("value", "string", "To what, as it would stand in a settings file.", required=True, most=1_024),
+            _PASSPHRASE,
+        ),
+        "The setting.",
+        "settings_set",
+        acting=True,
+    ),
+)
+
+METHODS: dict[Socket, dict[str, Method]] = {
+    "agent": {method.name: method for method in AGENT},
+    "operator": {method.name: method for method in OPERATOR},
+}
