@@ -1,4 +1,4 @@
-"""The one style sheet: push buttons, line fields, check and radio indicators, table frame and header.
+"""The one style sheet: push buttons, text fields, check and radio indicators, table frame and header.
 
 Combo boxes, spin boxes, menus and scroll areas stay with Fusion and the palette: half-styled they lose their arrows.
 A button says what it is by its dynamic property `kind`. Panels are painted by `widgets.Panel`, since dashes of a style
@@ -34,6 +34,10 @@ QLineEdit {
   selection-background-color: $accent; selection-color: $on_accent; outline: none;
 }
 QLineEdit:disabled { color: $ink3; }
+QPlainTextEdit {
+  background: $base; color: $ink; border: 1px solid $border2; border-radius: 6px; padding: 3px 5px;
+  selection-background-color: $accent; selection-color: $on_accent; outline: none;
+}
 QCheckBox, QRadioButton { spacing: 8px; outline: none; }
 QCheckBox::indicator, QRadioButton::indicator {
   width: 14px; height: 14px; border: 1px solid $border2; background: $base;
