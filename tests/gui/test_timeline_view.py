@@ -18,7 +18,7 @@ def test_rows_come_in_record_order_with_text_source_and_time() -> None:
         (
             37,
             Node.AUTHORISATION,
-            "Checked; target and credential are bound",
+            "Checked, and bound to its target",
             "authorisation · for 8b1f 20c4 … · refunds-test version 4",
             "14:01:58",
         ),
@@ -35,7 +35,7 @@ def test_rows_come_in_record_order_with_text_source_and_time() -> None:
         (
             42,
             Node.UNKNOWN,
-            "The connection ended, no complete answer",
+            "The connection ended, no answer",
             "transport observed · outcome unknown",
             "14:02:41",
         ),
@@ -61,7 +61,7 @@ def test_sealed_details_leave_the_kind_of_each_record() -> None:
     rows = timeline_view.rows(sealed(refund().envelope())["events"], TODAY)
     assert [r.text for r in rows] == [
         "Accepted",
-        "Checked; target and credential are bound",
+        "Checked, and bound to its target",
         "A decision was recorded",
         "Authorised",
         "Dispatch started",
@@ -118,3 +118,11 @@ def test_the_span_of_records() -> None:
     assert timeline_view.span(rows) == "records 36 to 42"
     assert timeline_view.span(rows[:1]) == "record 36"
     assert timeline_view.span(()) == "No record can be shown."
+
+
+def test_a_look_up_says_what_it_is_worth_and_hides_no_character() -> None:
+    event = ev.LookedUp(invocation="act_2", answer="0 found\u202e", worth="under 60 s old, proves nothing")
+    item = {"record": 44, "at": None, "kind": str(event.kind), "detail": ev.encode(event)}
+    (row,) = timeline_view.rows([item], TODAY)
+    assert (row.node, row.text) == (Node.QUERY, "Looked up: 0 foundU+202E")
+    assert row.caption == "remote query · under 60 s old, proves nothing"

@@ -162,7 +162,7 @@ def test_sealed_details_leave_ids_times_and_verdict() -> None:
     assert shown.target is None
     assert shown.proven.endswith("Record 41 says so.")
     assert shown.not_proven == "Whether it happened. No complete answer was recorded."
-    assert [r.text for r in shown.timeline][:2] == ["Accepted", "Checked; target and credential are bound"]
+    assert [r.text for r in shown.timeline][:2] == ["Accepted", "Checked, and bound to its target"]
 
 
 def test_a_batch_names_its_open_items() -> None:

@@ -116,7 +116,7 @@ EVENT_ACCESSIBLE = "Record {record}, {at}: {text}. {caption}."
 
 EVENT_ACCEPTED = "Accepted from {agent}"
 EVENT_ACCEPTED_PLAIN = "Accepted"
-EVENT_CHECKED = "Checked; target and credential are bound"
+EVENT_CHECKED = "Checked, and bound to its target"
 EVENT_CARD = "A card asked the operator"
 EVENT_APPROVED_CARD = "Approved on the card"
 EVENT_APPROVED_PASSPHRASE = "Approved with the passphrase"  # noqa: S105 - words
@@ -144,14 +144,17 @@ EVENT_ANSWER_COMPLETE_PLAIN = "Complete answer"
 EVENT_RESULT = "Result recorded: {outcome}"
 EVENT_RESULT_PLAIN = "A result was recorded"
 EVENT_UNKNOWN = {
-    "REMOTE_OUTCOME_UNKNOWN": "The connection ended, no complete answer",
-    "REMOTE_DEADLINE": "No answer by the deadline",
-    "REMOTE_RESULT_INCOMPLETE": "The answer broke off",
-    "GATEWAY_UNCERTAIN": "Only a gateway answered",
-    "CALLER_CANCELLED": "Cancelled, no answer",
-    "BROKER_RESTARTED": "Affidavit stopped, no answer",
-    "REMOTE_IN_PROGRESS": "The target says the key is in use",
-    "RESULT_STORAGE_FAILED": "The answer could not be stored",
+    ("REMOTE_OUTCOME_UNKNOWN", None): "The connection ended, no answer",
+    ("REMOTE_OUTCOME_UNKNOWN", "answer_before_whole"): "Answered before all was sent",
+    ("REMOTE_OUTCOME_UNKNOWN", "answer_before_request"): "An answer was there before it",
+    ("REMOTE_DEADLINE", None): "No answer by the deadline",
+    ("REMOTE_RESULT_INCOMPLETE", None): "The answer broke off",
+    ("GATEWAY_UNCERTAIN", None): "Only a gateway answered",
+    ("CALLER_CANCELLED", None): "Cancelled, no answer",
+    ("CALLER_CANCELLED", "caller_ended"): "The caller ended, no answer",
+    ("BROKER_RESTARTED", None): "Affidavit stopped, no answer",
+    ("REMOTE_IN_PROGRESS", None): "The target says the key is in use",
+    ("RESULT_STORAGE_FAILED", None): "The answer could not be stored",
 }
 EVENT_UNKNOWN_PLAIN = "No complete answer"
 EVENT_JOB = "Followed as a job"

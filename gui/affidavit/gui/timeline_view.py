@@ -16,6 +16,7 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import Kind, Outcome, Source
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import times
+from affidavit.gui.runs import plain, revealed
 from affidavit.gui.texts import OUTCOME, SOURCE
 
 
@@ -100,6 +101,11 @@ def opened(item: Json) -> events.Event | None:
         return None
 
 
+def seen(text: str) -> str:
+    """Foreign text as one line of plain text in which nothing hides: `U+202E` stands for what would not be seen."""
+    return plain(revealed(text))
+
+
 # --- One record ----------------------------------------------------------------------------------------------------
 
 
@@ -160,7 +166,7 @@ def _said(event: events.Event, bound: events.PreflightValidated | None, plain: _
     """What the record says with its detail read; `bound` is what this invocation was bound to."""
     match event:
         case events.ActionAccepted(agent=agent) if agent:
-            return _Said(plain.node, texts.EVENT_ACCEPTED.format(agent=agent), plain.caption)
+            return _Said(plain.node, texts.EVENT_ACCEPTED.format(agent=seen(agent)), plain.caption)
         case events.PreflightValidated():
             return _Said(plain.node, plain.text, _for(event))
         case events.ApprovalDecided():
@@ -168,7 +174,7 @@ def _said(event: events.Event, bound: events.PreflightValidated | None, plain: _
         case events.CredentialAuthorized(credential_id=None):
             return _Said(plain.node, texts.EVENT_CREDENTIAL_NONE, plain.caption)
         case events.CredentialAuthorized(version=version) if bound and bound.credential_name:
-            text = texts.EVENT_CREDENTIAL.format(credential=bound.credential_name, version=version)
+            text = texts.EVENT_CREDENTIAL.format(credential=seen(bound.credential_name), version=version)
             return _Said(plain.node, text, plain.caption)
         case events.SetupAttempted(n=n, stage=stage, code=code):
             return _Said(plain.node, texts.EVENT_SETUP.format(n=n, stage=stage, code=code), plain.caption)
@@ -181,12 +187,12 @@ def _said(event: events.Event, bound: events.PreflightValidated | None, plain: _
         case events.ResultCommitted(outcome=outcome, source=source):
             text = texts.EVENT_RESULT.format(outcome=_word(outcome))
             return _Said(_OUTCOME_NODES[outcome], text, SOURCE[source])
-        case events.OutcomeUnknown(code=code, source=source):
-            text = texts.EVENT_UNKNOWN.get(code, plain.text)
+        case events.OutcomeUnknown(code=code, source=source, message=message):
+            text = texts.EVENT_UNKNOWN.get((code, message), plain.text)
             return _Said(plain.node, text, texts.CAPTION_SOURCE_UNKNOWN.format(source=SOURCE[source]))
         case events.LookedUp(answer=answer, worth=worth):
-            caption = texts.CAPTION_QUERY_WORTH.format(worth=worth)
-            return _Said(plain.node, texts.EVENT_LOOKED_UP.format(answer=answer), caption)
+            caption = texts.CAPTION_QUERY_WORTH.format(worth=seen(worth))
+            return _Said(plain.node, texts.EVENT_LOOKED_UP.format(answer=seen(answer)), caption)
         case events.OutcomeSettled():
             return _settled(event)
         case events.OutcomeDisputed(contradicts=record):
@@ -209,7 +215,7 @@ def _settled(event: events.OutcomeSettled) -> _Said:
     match event.source:
         case Source.OPERATOR_ATTESTED:
             if event.reference:
-                caption = texts.CAPTION_REFERENCE.format(reference=event.reference)
+                caption = texts.CAPTION_REFERENCE.format(reference=seen(event.reference))
             return _Said(Node.ATTESTATION, texts.EVENT_SETTLED_ATTESTED.format(outcome=word), caption)
         case Source.REMOTE_QUERY:
             return _Said(Node.QUERY, texts.EVENT_SETTLED_QUERY.format(outcome=word), caption)
@@ -240,5 +246,5 @@ def _for(bound: events.PreflightValidated | None) -> str:
     if bound.credential_name is None:
         return texts.CAPTION_FOR.format(fingerprint=groups)
     return texts.CAPTION_FOR_CREDENTIAL.format(
-        fingerprint=groups, credential=bound.credential_name, version=bound.credential_version
+        fingerprint=groups, credential=seen(bound.credential_name), version=bound.credential_version
     )

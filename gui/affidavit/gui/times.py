@@ -32,11 +32,11 @@ def signed_on(now: datetime) -> str:
 def length(of: timedelta) -> str:
     """A duration in one unit, rounded down: `45 s`, `12 min`, `3 h`, `4 d`.
 
-    Minutes go up to two hours, hours up to two days.
+    Minutes go up to two hours and hours up to two days, unless the larger unit says it exactly.
     """
     seconds = max(int(of.total_seconds()), 0)
     for unit, name, least in ((86_400, "d", 172_800), (3_600, "h", 7_200), (60, "min", 60)):
-        if seconds >= least:
+        if seconds >= least or (seconds and seconds % unit == 0):
             return f"{seconds // unit} {name}"
     return f"{seconds} s"
 

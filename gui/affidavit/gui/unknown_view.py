@@ -18,7 +18,8 @@ from affidavit.broker.terms import Code, InvocationId, Outcome
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import timeline_view, times
 from affidavit.gui.figures import count
-from affidavit.gui.timeline_view import TimelineRow
+from affidavit.gui.runs import Line, Mark, Run, plain, revealed
+from affidavit.gui.timeline_view import TimelineRow, seen
 from affidavit.ipc.methods import NOTE_CHARS
 
 REFERENCE_LIMIT = 1_024
@@ -58,17 +59,15 @@ class ListRow:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A target in the parts that are drawn apart. For SSH `method` is empty and `rest` the command."""
+    """What is or was called, in runs to draw. `method` is empty for SSH, whose command is in the lines."""
 
     method: str
-    scheme: str
-    host: str
-    path: str
-    query: str
+    lines: tuple[Line, ...]
 
     @property
     def plain(self) -> str:
-        url = f"{self.scheme}{self.host}{self.path}{self.query}"
+        """The whole on one line, as a person may copy it."""
+        url = "".join(map(plain, self.lines))
         return f"{self.method} {url}" if self.method else url
 
 
@@ -146,12 +145,12 @@ def title(envelope: Json) -> str:
     """The contract's own title; without one the method and host; while sealed the invocation's id."""
     bound = _first(envelope, events.PreflightValidated)
     if bound is not None and bound.title:
-        return bound.title
+        return seen(bound.title)
     target = _evidence(envelope).get("target") or {}
     if target.get("kind") == "http" and target.get("url"):
-        return texts.TITLE_HTTP.format(method=target.get("method"), host=urlsplit(target["url"]).netloc)
+        return texts.TITLE_HTTP.format(method=target.get("method"), host=seen(urlsplit(target["url"]).netloc))
     if target.get("host"):
-        return texts.TITLE_SSH.format(host=target["host"])
+        return texts.TITLE_SSH.format(host=seen(str(target["host"])))
     return texts.TITLE_SEALED.format(invocation=envelope["invocation_id"])
 
 
@@ -288,8 +287,8 @@ def _age(evidence: Mapping[str, Any], now: datetime) -> Age:
 def _place(evidence: Mapping[str, Any]) -> str:
     target = evidence.get("target") or {}
     if target.get("url"):
-        return urlsplit(str(target["url"])).netloc
-    return str(target["host"]) if target.get("host") else texts.PLACE_SEALED
+        return seen(urlsplit(str(target["url"])).netloc)
+    return seen(str(target["host"])) if target.get("host") else texts.PLACE_SEALED
 
 
 def _note(evidence: Mapping[str, Any]) -> str:
@@ -308,14 +307,30 @@ def _target(told: object) -> Target | None:
     if told.get("url"):
         return _http_target(str(told.get("method") or ""), str(told["url"]))
     if told.get("host"):
-        return Target("", "", str(told["host"]), f"  {told.get('command') or ''}", "")
+        host = revealed(str(told["host"]), Mark.STRONG)
+        return Target("", (host, revealed(str(told.get("command") or ""))))
     return None
 
 
 def _http_target(method: str, url: str) -> Target:
+    """Scheme, host and path on one line; the query, if any, on its own."""
     parts = urlsplit(url)
-    query = f"?{parts.query}" if parts.query else ""
-    return Target(method, f"{parts.scheme}://", parts.netloc, parts.path, query)
+    first = (
+        Run(f"{parts.scheme}://", Mark.FAINT),
+        *revealed(parts.netloc, Mark.STRONG),
+        *revealed(parts.path),
+    )
+    return Target(method, (first, _query_line(parts.query)) if parts.query else (first,))
+
+
+def _query_line(query: str) -> Line:
+    """`?key=value&key=value`: keys in the second ink, values in the accent."""
+    runs: list[Run] = []
+    for i, part in enumerate(query.split("&")):
+        key, equals, value = part.partition("=")
+        runs += (Run("&" if i else "?", Mark.SECOND), *revealed(key + equals, Mark.SECOND))
+        runs += revealed(value, Mark.VALUE)
+    return tuple(runs)
 
 
 def _query(evidence: Mapping[str, Any]) -> Target | None:
@@ -324,7 +339,7 @@ def _query(evidence: Mapping[str, Any]) -> Target | None:
         return None
     if told.get("url"):
         return _http_target(str(told.get("method") or "GET"), str(told["url"]))
-    return Target("", "", "", str(told["command"]), "") if told.get("command") else None
+    return Target("", (revealed(str(told["command"])),)) if told.get("command") else None
 
 
 def _byline(envelope: Json) -> str:
@@ -337,7 +352,7 @@ def _byline(envelope: Json) -> str:
         parts.append(texts.BYLINE_ATTEMPT_ONLY.format(n=attempt))
     accepted = _first(envelope, events.ActionAccepted)
     if accepted is not None and accepted.agent:
-        parts.append(texts.BYLINE_ASKED.format(agent=accepted.agent))
+        parts.append(texts.BYLINE_ASKED.format(agent=seen(accepted.agent)))
     return "  ·  ".join(parts)
 
 

@@ -1,0 +1,95 @@
+"""Pictures of these windows, light and dark, for the eye: `python tests/gui/shots_unknown.py DIR [SCALE]`.
+
+Not a test; run from the project's root.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+SCREEN = {"screens": [{"name": "shot", "x": 0, "y": 0, "width": 2560, "height": 1600, "logicalDpi": 96, "dpr": 1}]}
+
+
+def prepare(scale: str) -> None:
+    """Choose the platform; before any Qt import."""
+    file = Path(tempfile.mkdtemp()) / "offscreen.json"
+    file.write_text(json.dumps(SCREEN), encoding="utf-8")
+    os.environ["QT_QPA_PLATFORM"] = f"offscreen:configfile={file}"
+    os.environ["QT_SCALE_FACTOR"] = scale
+
+
+def main(out: Path) -> None:
+    from PySide6.QtGui import QFont
+    from PySide6.QtTest import QTest
+    from PySide6.QtWidgets import QApplication, QWidget
+    from tests.gui.scripted_broker import TODAY, ScriptedBroker, four_unknown, refund
+
+    from affidavit.broker.api import OperatorApi
+    from affidavit.broker.terms import Outcome
+    from affidavit.gui import theme, unknown_view
+    from affidavit.gui.bridge import Bridge
+    from affidavit.gui.second_look import SecondLook
+    from affidavit.gui.theme import Scheme
+    from affidavit.gui.unknown_view import Draft
+    from affidavit.gui.unknown_window import UnknownWindow
+
+    app = QApplication(sys.argv[:1])
+    app.setFont(QFont("Inter", 10))
+    out.mkdir(parents=True, exist_ok=True)
+    broker = ScriptedBroker(four_unknown())
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[OperatorApi]:
+        yield broker
+
+    bridge = Bridge()
+    bridge.start(opened)
+
+    def until(ready: Callable[[], bool]) -> None:
+        while not ready():
+            QTest.qWait(10)
+
+    def shoot(widget: QWidget, name: str, scheme: Scheme) -> None:
+        widget.ensurePolished()
+        widget.show()
+        QTest.qWait(80)
+        widget.grab().save(str(out / f"{name}-{scheme.value}.png"))
+
+    draft = Draft(
+        Outcome.COMMITTED,
+        "Refund list in the payments dashboard, filtered by order 1187: one refund of 49.00 EUR, 14:02.",
+        "re_5Tq81",
+    )
+    for scheme in Scheme:
+        theme.apply(app, scheme)
+        window = UnknownWindow(bridge, lambda: TODAY)
+        window.show()
+        until(lambda w=window: w._list.current() is not None)  # type: ignore[misc]
+        window.look_at(refund().invocation_id)
+        shoot(window, "unknown", scheme)
+        window._detail.form.show_draft(draft)
+        shoot(window, "unknown-attest", scheme)
+        look = SecondLook(unknown_view.statement(refund().envelope(), draft, TODAY), window)
+        look._passphrase._add("correct horse")
+        shoot(look, "unknown-second-look", scheme)
+        look.refused("The passphrase does not open the vault. Nothing was recorded.")
+        shoot(look, "unknown-second-look-refused", scheme)
+        look.close()
+        window._list.setCurrentIndex(window._list.model().index(0, 0))
+        window.resize(760, 700)
+        shoot(window, "unknown-narrow", scheme)
+        window.close()
+    bridge.stop()
+    bridge.join(5)
+
+
+if __name__ == "__main__":
+    prepare(sys.argv[2] if len(sys.argv) > 2 else "1")
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+    main(Path(sys.argv[1]))
