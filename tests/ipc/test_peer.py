@@ -202,7 +202,7 @@ def test_identifying_leaks_no_descriptor() -> None:
 
 async def test_any_name_can_stand_in_a_stat_line(tmp_path: Path) -> None:
     odd = tmp_path / "a) S 1 1 1"
-    odd.symlink_to(Path(sys.executable).resolve())
+    odd.symlink_to(os.readlink("/proc/self/exe"))
     process = await asyncio.create_subprocess_exec(
         odd, "-I", "-S", "-c", "import sys; sys.stdin.read()", stdin=asyncio.subprocess.PIPE
     )
