@@ -89,7 +89,7 @@ class DeviceTrouble(StrEnum):
     LOCKED = "locked"
     """The keyring stayed locked: its prompt was dismissed, or there was nowhere to show one."""
     DISMISSED = "dismissed"
-    """The keyring's prompt was dismissed."""
+    """The prompt for a keyring's first password was dismissed, or there was nowhere to show it."""
     BLOCKING = "blocking"
     """The keyring did not answer in time; most often its prompt waits for the person."""
     MISSING = "missing"
@@ -109,7 +109,10 @@ _DEVICE_TEXTS: dict[DeviceTrouble, tuple[str, str]] = {
         "vault is made: AFFIDAVIT_KEYRING=off affidavit init",
     ),
     DeviceTrouble.LOCKED: ("The login keyring is locked.", "Unlock it, then try again."),
-    DeviceTrouble.DISMISSED: ("The login keyring's prompt was dismissed.", "Try again and answer the prompt."),
+    DeviceTrouble.DISMISSED: (
+        "The login keyring's prompt was dismissed, or there was nowhere to show it.",
+        "Try again on your desktop and answer the prompt.",
+    ),
     DeviceTrouble.BLOCKING: (
         "The login keyring has not answered yet. It may be waiting for you in a prompt.",
         "Answer its prompt, then try again.",

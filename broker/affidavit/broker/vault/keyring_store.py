@@ -59,8 +59,8 @@ def system_backend() -> Backend:
         raise DeviceSecretUnavailable(DeviceTrouble.ABSENT)
     try:
         found: Any = getattr(importlib.import_module(named[0]), named[1])
-        found.priority  # noqa: B018 - raises RuntimeError where the backend cannot work
-    except (ImportError, RuntimeError) as error:
+        found.priority  # noqa: B018 - raises where the backend cannot work: RuntimeError, or OSError for a dead bus
+    except (ImportError, RuntimeError, OSError) as error:
         raise DeviceSecretUnavailable(DeviceTrouble.ABSENT) from error
     backend: Backend = found()
     return backend

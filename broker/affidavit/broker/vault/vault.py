@@ -88,9 +88,7 @@ class Vault:
     A passphrase handed in is overwritten, whatever comes of the call.
     """
 
-    def __init__(
-        self, places: Places, *, store: KeyringStore | None = None, now: Callable[[], Micros] = _NOW
-    ) -> None:
+    def __init__(self, places: Places, *, store: KeyringStore | None = None, now: Callable[[], Micros] = _NOW) -> None:
         self._places = places
         self._store = store or KeyringStore()
         self._guard = threading.Lock()

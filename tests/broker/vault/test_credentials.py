@@ -1,0 +1,284 @@
+"""Which credentials are taken in, what is warned of, and what a version means."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from affidavit.broker.contract.pattern import UrlPattern
+from affidavit.broker.terms import ApprovalMode, Micros
+from affidavit.broker.vault import (
+    CAUTIONS,
+    Caution,
+    Conflict,
+    CredentialId,
+    CredentialKind,
+    Invalid,
+    NewCredential,
+    NotKnown,
+    Vault,
+)
+from affidavit.broker.vault import credentials as module
+from affidavit.broker.vault.credentials import LATER, cautions, check_secret, checked, is_loopback
+
+NOW = Micros(1_796_000_000_000_000)
+BEARER = NewCredential("prod", "bearer", "https://api.example.com/v1/x")
+LONG = b"0123456789"
+
+
+def secret(value: bytes = LONG) -> bytearray:
+    return bytearray(value)
+
+
+def refused(new: NewCredential) -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        checked(new, NOW)
+    assert caught.value.message
+    assert caught.value.remedy
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("new", "header", "parameter", "template", "username"),
+    [
+        (BEARER, "Authorization", None, "Bearer {secret}", None),
+        (replace(BEARER, header="X-Auth", format="token {secret}"), "X-Auth", None, "token {secret}", None),
+        (replace(BEARER, kind="basic", username="ada"), "Authorization", None, None, "ada"),
+        (replace(BEARER, kind="header", header="X-Api-Key"), "X-Api-Key", None, "{secret}", None),
+        (replace(BEARER, kind="header", header="A", format="k={secret};"), "A", None, "k={secret};", None),
+        (replace(BEARER, kind="query"), None, "key", "{secret}", None),
+        (replace(BEARER, kind="query", header="api_key"), None, "api_key", "{secret}", None),
+        (replace(BEARER, kind="query", format="api_key={secret}"), None, "api_key", "{secret}", None),
+        (replace(BEARER, kind="query", header="a", format="b={secret}"), None, "a", "b={secret}", None),
+        (replace(BEARER, kind="query", format="v{secret}"), None, "key", "v{secret}", None),
+    ],
+)
+def test_what_each_kind_sends(
+    new: NewCredential, header: str | None, parameter: str | None, template: str | None, username: str | None
+) -> None:
+    made = checked(new, NOW)
+    assert (made.header, made.parameter, made.format, made.username) == (header, parameter, template, username)
+    assert (made.version, made.created_at, made.rotated_at) == (1, NOW, NOW)
+
+
+def test_approval_and_private_are_kept() -> None:
+    made = checked(replace(BEARER, approval="passphrase", private=True), NOW)
+    assert (made.approval, made.private) == (ApprovalMode.PASSPHRASE, True)
+    assert checked(BEARER, NOW).approval is None
+
+
+def test_ids_are_never_the_same() -> None:
+    assert len({checked(BEARER, NOW).credential_id for _ in range(100)}) == 100
+
+
+@pytest.mark.parametrize("name", ["a", "A.b_c-9", "x" * 64])
+def test_good_names(name: str) -> None:
+    assert checked(replace(BEARER, name=name), NOW).name == name
+
+
+@pytest.mark.parametrize("name", ["", "x" * 65, "a b", "ä", "a/b", "a\n", "${x}"])
+def test_bad_names(name: str) -> None:
+    assert refused(replace(BEARER, name=name)).field == "name"
+
+
+@pytest.mark.parametrize(
+    ("new", "field"),
+    [
+        (replace(BEARER, kind="cookie"), "kind"),
+        (replace(BEARER, kind=""), "kind"),
+        (replace(BEARER, target="api.example.com"), "target"),
+        (replace(BEARER, target="ftp://api.example.com/"), "target"),
+        (replace(BEARER, target="http://api.example.com/"), "target"),
+        (replace(BEARER, target="http://10.0.0.1/"), "target"),
+        (replace(BEARER, approval="sometimes"), "approval"),
+        (replace(BEARER, username="ada"), "username"),
+        (replace(BEARER, kind="basic"), "username"),
+        (replace(BEARER, kind="basic", username="a:b"), "username"),
+        (replace(BEARER, kind="basic", username="a\nb"), "username"),
+        (replace(BEARER, kind="basic", username="x" * 256), "username"),
+        (replace(BEARER, kind="basic", username="ada", format="{secret}"), "format"),
+        (replace(BEARER, kind="header"), "header"),
+        (replace(BEARER, kind="header", header="a b"), "header"),
+        (replace(BEARER, kind="header", header="a:"), "header"),
+        (replace(BEARER, kind="header", header="Host"), "header"),
+        (replace(BEARER, kind="header", header="Content-Length"), "header"),
+        (replace(BEARER, kind="header", header="Proxy-Authorization"), "header"),
+        (replace(BEARER, format="no placeholder"), "format"),
+        (replace(BEARER, format="{secret}{secret}"), "format"),
+        (replace(BEARER, format="{secret}\r\nX: y"), "format"),
+        (replace(BEARER, format=" {secret}"), "format"),
+        (replace(BEARER, format="ä{secret}"), "format"),
+        (replace(BEARER, format="x" * 1024 + "{secret}"), "format"),
+        (replace(BEARER, kind="query", header="a b"), "format"),
+        (replace(BEARER, kind="query", format="a&b={secret}"), "format"),
+        (replace(BEARER, kind="query", username="ada"), "username"),
+    ],
+)
+def test_bad_options_name_their_field(new: NewCredential, field: str) -> None:
+    assert refused(new).field == field
+
+
+@pytest.mark.parametrize("kind", sorted(LATER))
+def test_kinds_that_come_later_say_so(kind: str) -> None:
+    error = refused(replace(BEARER, kind=kind))
+    assert error.field == "kind"
+    assert f"{kind} comes later" in error.message
+
+
+@pytest.mark.parametrize("kind", list(CredentialKind))
+@pytest.mark.parametrize("size", [0, 64 * 1024 + 1])
+def test_secrets_have_a_size(kind: CredentialKind, size: int) -> None:
+    with pytest.raises(Invalid) as caught:
+        check_secret(kind, bytearray(b"x" * size))
+    assert caught.value.field == "secret"
+    check_secret(kind, bytearray(b"x"))
+    check_secret(kind, bytearray(b"x" * 64 * 1024))
+
+
+@pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0"])
+def test_no_header_carries_a_line_break(byte: bytes) -> None:
+    for kind in (CredentialKind.BEARER, CredentialKind.BASIC, CredentialKind.HEADER):
+        with pytest.raises(Invalid, match="line break"):
+            check_secret(kind, bytearray(b"abc" + byte + b"def"))
+    check_secret(CredentialKind.QUERY, bytearray(b"abc" + byte))
+
+
+@pytest.mark.parametrize("value", [b" abc", b"abc\t", b"a\x01b", b"a\x7fb"])
+def test_a_header_value_is_clean(value: bytes) -> None:
+    for kind in (CredentialKind.BEARER, CredentialKind.HEADER):
+        with pytest.raises(Invalid):
+            check_secret(kind, bytearray(value))
+    check_secret(CredentialKind.BASIC, bytearray(value))
+    check_secret(CredentialKind.HEADER, bytearray(b"a b\tc\xff"))
+
+
+@pytest.mark.parametrize(
+    ("target", "loopback"),
+    [
+        ("http://localhost:8080/", True),
+        ("http://127.9.9.9/**", True),
+        ("http://[::1]:80/", True),
+        ("https://[::ffff:127.0.0.1]/", True),
+        ("https://127.0.0.1.example.com/", False),
+        ("https://localhost.example.com/", False),
+        ("https://10.0.0.1/", False),
+        ("https://[::2]/", False),
+    ],
+)
+def test_loopback_targets(target: str, loopback: bool) -> None:
+    assert is_loopback(UrlPattern.parse(target)) is loopback
+    found = cautions(checked(replace(BEARER, target=target), NOW), secret())
+    assert (Caution.LOOPBACK_TARGET in found) is loopback
+
+
+@pytest.mark.parametrize(
+    ("path", "covers"),
+    [
+        ("/**", True),
+        ("/v1/*", True),
+        ("/oauth/token", True),
+        ("/oauth/tokens", True),
+        ("/oauth/tok*", True),
+        ("/*token", True),
+        ("/oauth/token?grant_type=x", True),
+        ("/oauth/token/revoke", False),
+        ("/v1/payments", False),
+        ("/v1/*/payments", False),
+        ("/", False),
+    ],
+)
+def test_token_endpoints(path: str, covers: bool) -> None:
+    found = cautions(checked(replace(BEARER, target=f"https://api.example.com{path}"), NOW), secret())
+    assert (Caution.TOKEN_ENDPOINT in found) is covers
+
+
+def test_short_secrets() -> None:
+    made = checked(BEARER, NOW)
+    assert cautions(made, secret(b"1234567")) == (Caution.SHORT_SECRET,)
+    assert cautions(made, secret(b"12345678")) == ()
+    assert set(CAUTIONS) == set(Caution)
+
+
+def test_add_list_and_use(vault: Vault) -> None:
+    value = secret()
+    added = vault.credentials.add(replace(BEARER, approval="always", private=True), value)
+    assert not any(value)
+    other = vault.credentials.add(replace(BEARER, name="a", kind="basic", username="ada"), secret(b"short"))
+    assert other.cautions == (Caution.SHORT_SECRET,)
+    assert vault.credentials.list() == (other.credential, added.credential)
+    assert vault.credentials.named("prod") == added.credential
+    assert vault.credentials.secret(added.credential.credential_id, 1).use(bytes) == LONG
+    vault.lock()
+    vault.unlock(bytearray(b"correct horse"))
+    assert vault.credentials.list() == (other.credential, added.credential)
+
+
+def test_a_refused_credential_leaves_nothing(vault: Vault) -> None:
+    value = secret(b"with\nbreak")
+    with pytest.raises(Invalid):
+        vault.credentials.add(BEARER, value)
+    assert not any(value)
+    assert vault.credentials.list() == ()
+
+
+def test_a_name_is_taken_once(vault: Vault) -> None:
+    vault.credentials.add(BEARER, secret())
+    with pytest.raises(Conflict) as caught:
+        vault.credentials.add(replace(BEARER, kind="query"), secret(b"other-secret"))
+    assert caught.value.field == "name"
+    (credential,) = vault.credentials.list()
+    assert vault.credentials.secret(credential.credential_id, 1).use(bytes) == LONG
+
+
+def test_rotation_makes_the_next_version_and_only_it_has_a_secret(vault: Vault) -> None:
+    first = vault.credentials.add(BEARER, secret()).credential
+    value = secret(b"short")
+    rotated = vault.credentials.rotate("prod", value)
+    assert not any(value)
+    assert rotated.credential.version == 2
+    assert rotated.cautions == (Caution.SHORT_SECRET,)
+    assert rotated.credential.credential_id == first.credential_id
+    assert vault.credentials.list() == (rotated.credential,)
+    assert vault.credentials.secret(first.credential_id, 2).use(bytes) == b"short"
+    with pytest.raises(NotKnown):
+        vault.credentials.secret(first.credential_id, 1)
+
+
+def test_a_refused_rotation_changes_nothing(vault: Vault) -> None:
+    made = vault.credentials.add(BEARER, secret()).credential
+    value = secret(b"a\nb")
+    with pytest.raises(Invalid):
+        vault.credentials.rotate("prod", value)
+    assert not any(value)
+    assert vault.credentials.list() == (made,)
+    assert vault.credentials.secret(made.credential_id, 1).use(bytes) == LONG
+
+
+def test_removal_and_a_new_one_of_the_same_name(vault: Vault) -> None:
+    first = vault.credentials.add(BEARER, secret()).credential
+    assert vault.credentials.remove("prod") == first
+    assert vault.credentials.list() == ()
+    with pytest.raises(NotKnown):
+        vault.credentials.secret(first.credential_id, 1)
+    second = vault.credentials.add(BEARER, secret()).credential
+    assert second.credential_id != first.credential_id
+
+
+def test_unknown_names_are_said_and_not_echoed(vault: Vault) -> None:
+    calls: list[Any] = [
+        lambda: vault.credentials.named("ghost"),
+        lambda: vault.credentials.rotate("ghost", secret()),
+        lambda: vault.credentials.remove("ghost"),
+        lambda: vault.credentials.secret(CredentialId("ghost"), 1),
+    ]
+    for call in calls:
+        with pytest.raises(NotKnown) as caught:
+            call()
+        assert "ghost" not in str(caught.value)
+
+
+def test_a_vault_has_a_limit(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CREDENTIALS_MAX", 1)
+    vault.credentials.add(BEARER, secret())
+    with pytest.raises(Invalid, match="at most"):
+        vault.credentials.add(replace(BEARER, name="other"), secret())
