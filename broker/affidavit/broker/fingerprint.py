@@ -1,0 +1,126 @@
+"""The three digests of interface, section 4: `sha256:` over RFC 8785 canonical JSON; none holds a secret.
+
+Each answers a question of its own, and each is told apart by the `digest` member of its document. A body enters as
+its length and SHA-256. Header names enter in lower case, sorted; the order of equal names is kept, for it means
+something (RFC 9110, 5.3).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import rfc8785
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HttpDispatch:
+    """Everything bound at approval of an HTTP action, as it goes out, operation id and key planted (R14)."""
+
+    method: str
+    url: str
+    """The one spelling of `target.HttpTarget.url`."""
+    headers: Headers
+    """The agent's and the planted ones; never the injected."""
+    body: bytes = field(repr=False)
+    credential_id: str | None
+    credential_version: int | None
+    injection: str | None
+    contract_id: str
+    contract_digest: str
+    idempotency_key: str | None
+    proxy: str | None = None
+    """The proxy's route, as `https://proxy.example:3128`; None for a direct connection."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpRequest:
+    """What the caller asked: the same for as long as it is the same operation."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes = field(repr=False)
+    credential: str | None
+    """As named; None where the caller named none."""
+    idempotency_key: str | None
+    """As given; None where the broker makes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class HttpEffect:
+    """What would happen remotely, under whatever name it is asked for."""
+
+    method: str
+    url: str
+    body: bytes = field(repr=False)
+    """As given, before anything was planted."""
+    credential_id: str | None
+
+
+def dispatch_fingerprint(dispatch: HttpDispatch) -> str:
+    """Is what goes out what was approved? Recomputed before the first write (R15)."""
+    return _digest(
+        "dispatch",
+        {
+            "kind": "http",
+            "method": dispatch.method,
+            "url": dispatch.url,
+            "headers": _headers(dispatch.headers),
+            "body": _body(dispatch.body),
+            "credential": {
+                "id": dispatch.credential_id,
+                "version": dispatch.credential_version,
+                "injection": dispatch.injection,
+            },
+            "contract": {"id": dispatch.contract_id, "digest": dispatch.contract_digest},
+            "idempotency_key": dispatch.idempotency_key,
+            "proxy": dispatch.proxy,
+        },
+    )
+
+
+def request_fingerprint(request: HttpRequest) -> str:
+    """Is this the same operation (R44, R63)?"""
+    return _digest(
+        "request",
+        {
+            "kind": "http",
+            "method": request.method,
+            "url": request.url,
+            "headers": _headers(request.headers),
+            "body": _body(request.body),
+            "credential": request.credential,
+            "idempotency_key": request.idempotency_key,
+        },
+    )
+
+
+def effect_digest(effect: HttpEffect) -> str:
+    """Does an agent ask for the same effect again under another name?"""
+    return _digest(
+        "effect",
+        {
+            "kind": "http",
+            "method": effect.method,
+            "url": effect.url,
+            "body": hashlib.sha256(effect.body).hexdigest(),
+            "credential": effect.credential_id,
+        },
+    )
+
+
+def _headers(headers: Headers) -> list[list[str]]:
+    lowered = [[name.lower(), value] for name, value in headers]
+    return sorted(lowered, key=lambda header: header[0])
+
+
+def _body(body: bytes) -> dict[str, Any]:
+    return {"length": len(body), "sha256": hashlib.sha256(body).hexdigest()}
+
+
+def _digest(kind: str, document: dict[str, Any]) -> str:
+    return "sha256:" + hashlib.sha256(rfc8785.dumps({"digest": kind, **document})).hexdigest()
