@@ -21,6 +21,8 @@ class NoticeKind(StrEnum):
     """Another body to the same method and route is unknown."""
     FIRST_CONTACT = "first_contact"
     CONTRACT_FIRST_USE = "contract_first_use"
+    RESULT_RELEASE = "result_release"
+    """Nothing is sent: another session asks to read a result that is recorded already."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ class Desk:
 
     def __init__(self, clock: Clock, limits: Limits, loop: asyncio.AbstractEventLoop) -> None:
         self._clock = clock
-        self._limits = limits
+        self.limits = limits
         self._loop = loop
         self._waiting: dict[InvocationId, _Waiting] = {}
         self._watchers: list[CardWatcher] = []
@@ -51,8 +51,8 @@ class Desk:
     def longest_s(self) -> float:
         """How long a card may wait at most, from when it is asked."""
         if self._watchers:
-            return self._limits.card_unshown_s + self._limits.card_shown_s
-        return self._limits.card_headless_s
+            return self.limits.card_unshown_s + self.limits.card_shown_s
+        return self.limits.card_headless_s
 
     def watch(self, watcher: CardWatcher) -> Callable[[], None]:
         """Attach a screen: it is told of all cards that wait now and of each later one."""
@@ -70,7 +70,7 @@ class Desk:
         """Put up a card and wait for what becomes of it."""
         waiting = _Waiting(card, self._loop.create_future())
         self._waiting[card.invocation_id] = waiting
-        limit_s = self._limits.card_unshown_s if self._watchers else self._limits.card_headless_s
+        limit_s = self.limits.card_unshown_s if self._watchers else self.limits.card_headless_s
         self._expire_after(waiting, limit_s)
         for watcher in list(self._watchers):
             watcher.card_opened(waiting.card)
@@ -85,8 +85,8 @@ class Desk:
         waiting = self._waiting.get(invocation_id)
         if waiting is None or waiting.card.expires_at is not None:
             return
-        self._expire_after(waiting, self._limits.card_shown_s)
-        waiting.card = replace(waiting.card, expires_at=after(self._clock.wall(), self._limits.card_shown_s))
+        self._expire_after(waiting, self.limits.card_shown_s)
+        waiting.card = replace(waiting.card, expires_at=after(self._clock.wall(), self.limits.card_shown_s))
         for watcher in list(self._watchers):
             watcher.card_opened(waiting.card)
 

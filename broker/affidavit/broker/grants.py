@@ -53,6 +53,10 @@ class Grants:
         self._uses[grant.grant_id] = 0
         return grant
 
+    def covers(self, scope: Scope) -> bool:
+        grant = self._held.get(scope)
+        return grant is not None and not self._over(grant)
+
     def covering(self, scope: Scope) -> Grant | None:
         """The grant that covers `scope` now, counted as used. The earlier of wall and boot clock ends it."""
         grant = self._held.get(scope)

@@ -201,6 +201,8 @@ class Invocation:
     # delivery
     delivery: str | None = None
     expired: bool = False
+    released: tuple[str, ...] = ()
+    """Sessions beside the asking one that the operator let read the result."""
 
     @property
     def dispatched(self) -> bool:
@@ -437,6 +439,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
             }
         case ev.OutcomeUnknown():
             return {
+                "phase": Phase.RESULT_DELIVERY if event.code is Code.RESULT_STORAGE_FAILED else Phase.REMOTE_EXECUTION,
                 "outcome": Outcome.UNKNOWN,
                 "code": event.code,
                 "retry": event.retry,
@@ -460,7 +463,9 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
             return {} if before.delivery == "acknowledged" else {"delivery": "failed"}
         case ev.ResultExpired():
             return {"expired": True}
-        case ev.LookedUp() | ev.ResultReleased():
+        case ev.ResultReleased():
+            return {"released": (*before.released, event.session)}
+        case ev.LookedUp():
             return {}
         case ev.ActionAccepted() | ev.JobOpened():
             raise IllegalMove(f"{event.kind} a second time")
@@ -472,6 +477,7 @@ def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros)
     if event.item is not None:
         return {}
     changes: dict[str, Any] = {
+        "phase": Phase.REMOTE_EXECUTION,
         "outcome": event.outcome,
         "code": event.code,
         "retry": event.retry,

@@ -17,14 +17,14 @@ class Rate:
     """A token bucket for each session: `actions_per_s` after a burst of `actions_burst`."""
 
     def __init__(self, limits: Limits, boot: Callable[[], float]) -> None:
-        self._limits = limits
+        self.limits = limits
         self._boot = boot
         self._buckets: dict[SessionId, tuple[float, float]] = {}
 
     def take(self, session_id: SessionId) -> bool:
         now = self._boot()
-        left, at = self._buckets.get(session_id, (float(self._limits.actions_burst), now))
-        left = min(float(self._limits.actions_burst), left + (now - at) * self._limits.actions_per_s)
+        left, at = self._buckets.get(session_id, (float(self.limits.actions_burst), now))
+        left = min(float(self.limits.actions_burst), left + (now - at) * self.limits.actions_per_s)
         allowed = left >= 1
         self._buckets[session_id] = (left - 1 if allowed else left, now)
         return allowed
@@ -65,7 +65,7 @@ class LoopGuard:
     """Digests remembered at most; the longest unseen one is forgotten first."""
 
     def __init__(self, limits: Limits, boot: Callable[[], float]) -> None:
-        self._limits = limits
+        self.limits = limits
         self._boot = boot
         self._seen: OrderedDict[tuple[SessionId, str], _Loop] = OrderedDict()
 
@@ -75,14 +75,14 @@ class LoopGuard:
         key = (session_id, digest)
         loop = self._seen.setdefault(key, _Loop())
         self._seen.move_to_end(key)
-        loop.times = [t for t in loop.times if now - t < self._limits.loop_window_s] + [now]
+        loop.times = [t for t in loop.times if now - t < self.limits.loop_window_s] + [now]
         while len(self._seen) > self.KEPT:
             self._seen.popitem(last=False)
-        if len(loop.times) < self._limits.loop_count:
+        if len(loop.times) < self.limits.loop_count:
             loop.invocation_id, loop.delay_s = None, 0.0
             return None
-        loop.times = loop.times[-self._limits.loop_count :]
-        loop.delay_s = min(self._limits.loop_delay_max_s, loop.delay_s * 2 or self._limits.loop_delay_s)
+        loop.times = loop.times[-self.limits.loop_count :]
+        loop.delay_s = min(self.limits.loop_delay_max_s, loop.delay_s * 2 or self.limits.loop_delay_s)
         if loop.invocation_id is not None:
             loop.later += 1
         return Looping(loop.invocation_id, loop.delay_s)
@@ -96,7 +96,7 @@ class LoopGuard:
         now = self._boot()
         over = []
         for (session_id, digest), loop in list(self._seen.items()):
-            if now - loop.times[-1] < max(self._limits.loop_window_s, loop.delay_s * 2):
+            if now - loop.times[-1] < max(self.limits.loop_window_s, loop.delay_s * 2):
                 continue
             del self._seen[session_id, digest]
             if loop.invocation_id is not None and loop.later:

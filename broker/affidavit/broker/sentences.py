@@ -19,10 +19,11 @@ def sentence(inv: Invocation, *, code: Code | None = None, phase: Phase | None =
         return _open(inv)
     if inv.outcome is Outcome.NOT_ATTEMPTED:
         return _stopped(inv)
-    if inv.source is Source.OPERATOR_ATTESTED and inv.settlement_record is not None:
-        return f"The operator attested it as {inv.outcome} (record {inv.settlement_record})."
-    if inv.source is Source.REMOTE_QUERY and inv.settlement_record is not None:
-        return f"A look-up settled it (record {inv.settlement_record}): the target has it as {inv.outcome}."
+    record = f" (record {inv.settlement_record})" if inv.settlement_record is not None else ""
+    if inv.source is Source.OPERATOR_ATTESTED:
+        return f"The operator attested it as {inv.outcome}{record}."
+    if inv.source is Source.REMOTE_QUERY:
+        return f"A look-up settled it{record}: the target has it as {inv.outcome}."
     return _UNKNOWN.get((shown, inv.message)) or _answered(inv, shown)
 
 
@@ -111,6 +112,8 @@ def _stopped(inv: Invocation) -> str:
 
 def _answered(inv: Invocation, code: Code) -> str:
     status = inv.status
+    if status is None:
+        return "Answered completely. The status is sealed."
     match code:
         case Code.JOB_ACCEPTED:
             return "Accepted without a reference, so it cannot be followed. Accepted is not done."

@@ -73,9 +73,10 @@ class ActionFacts:
 class ActionRow(ActionFacts):
     """One invocation's row, written whole; the row of the same `invocation_id` before it is replaced."""
 
-    target: Name | None = None
-    agent: Name | None = None
-    contract: Name | None = None
+    target: Name | int | None = None
+    agent: Name | int | None = None
+    contract: Name | int | None = None
+    """An integer is a name interned before, written back by who cannot read its text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -29,6 +29,7 @@ _PLAIN = tuple(column for column in COLUMNS if column not in INDEXED and column 
 _FIND = f"SELECT id, newest_record, phase, outcome, {', '.join(INDEXED)} FROM action WHERE invocation_id = ?"  # noqa: S608
 _INSERT = f"INSERT INTO action ({', '.join(COLUMNS)}, newest_record) VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"  # noqa: S608
 _UPDATE = f"UPDATE action SET {', '.join(f'{column} = ?' for column in _PLAIN)}, newest_record = ? WHERE id = ?"  # noqa: S608
+_UPDATE_STATE = _UPDATE.replace(" WHERE", ", state = ? WHERE")
 _UPDATE_INDEXED = {column: f"UPDATE action SET {column} = ? WHERE id = ?" for column in INDEXED}  # noqa: S608
 
 
@@ -223,7 +224,7 @@ class Ledger:
         execute = self._connection.execute
         values: dict[str, Any] = {column: getattr(row, column) for column in COLUMNS}
         for column in NAMES:
-            if values[column] is not None:
+            if isinstance(values[column], Name):
                 values[column] = self._intern(values[column])
         changes: Counter[Place] = Counter({(row.phase, row.outcome): 1})
         if known is None:

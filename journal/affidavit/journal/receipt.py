@@ -25,6 +25,11 @@ class Receipt:
         self._failure: str | None = None
         self._waiters: list[Callable[[], None]] = []
 
+    @property
+    def done(self) -> bool:
+        """Whether it is known: the records are on disk, or will not be by this journal."""
+        return self._resolved
+
     async def durable(self) -> None:
         """Return once the records are on disk; raise `JournalPoisoned` once they will not be by this journal."""
         if not self._resolved:

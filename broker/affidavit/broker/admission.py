@@ -1,0 +1,461 @@
+"""Admission: the checks of a request in their order, and everything that is bound if it passes (R8, R14).
+
+`admit` runs without a pause on the broker's loop, from the look at the operation id to the answer, so two equal calls
+cannot both be new. The first check that fails wins and decides the code (interface, Order of checks): shape and form
+(done by `request`), operation id, journal and vault, credential, contract and leave, key, effect, limits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from affidavit.broker import events as ev
+from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
+from affidavit.broker.approval import mode_of
+from affidavit.broker.bound import Bound
+from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
+from affidavit.broker.card import Scope as CardScope
+from affidavit.broker.contract import Contract, HttpMatch, answers, check_key, make_key, plant_key
+from affidavit.broker.contract.model import CompletionKind
+from affidavit.broker.contract.pattern import UrlPattern
+from affidavit.broker.fingerprint import HttpEffect, HttpRequest, effect_digest, request_fingerprint
+from affidavit.broker.grants import Grant, Scope
+from affidavit.broker.inject import injected_header, method_label, sent_as
+from affidavit.broker.moment import after, new_invocation_id, new_operation_id
+from affidavit.broker.outcome import Invocation, Meaning
+from affidavit.broker.refusal import Refused
+from affidavit.broker.request import HttpAsk, check_headers, check_method
+from affidavit.broker.session import Session
+from affidavit.broker.target import HttpTarget
+from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, OperationId, Retry
+from affidavit.broker.vault.credentials import Credential
+
+if TYPE_CHECKING:
+    from affidavit.broker.core import Core
+
+
+@dataclass(frozen=True, slots=True)
+class Admitted:
+    """A new invocation. `asks`: a person must be asked first; else `grant` covers it, or (None) policy does."""
+
+    invocation_id: InvocationId
+    bound: Bound
+    validated: ev.PreflightValidated
+    asks: bool
+    grant: Grant | None
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """The operation is at work: this call waits for the same invocation."""
+
+    invocation_id: InvocationId
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """The operation has a recorded answer, which is given again; nothing is sent."""
+
+    invocation_id: InvocationId
+
+
+def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Replayed:
+    """Check and bind. Raises Refused."""
+    request = _request_fingerprint(ask)
+    known = _known_operation(core, ask, request)
+    if isinstance(known, (Joined, Replayed)):
+        return known
+    _check_state(core)
+    assert core.contracts is not None
+    credential = _credential(core, ask)
+    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
+    check_method(ask, contract)
+    header = injected_header(credential) if credential else None
+    check_headers(ask, (header,) if header else (), contract.key_header)
+    allowed = _leave(ask.target, contract, credential)
+    check_literal(ask.target, allowed)
+    key = _key(core, ask, contract, request, known)
+    effect = effect_digest(
+        HttpEffect(ask.method, ask.target.url, ask.body, credential.credential_id if credential else None)
+    )
+    unresolved = _unresolved(core, ask, contract, effect)
+    bound = _bind(core, session, ask, contract, credential, allowed, key, request, effect, known, unresolved)
+    asks = _asks(core, bound)
+    _check_limits(core, session, asks=asks)
+    grant = core.grants.covering(bound.scope) if bound.mode is ApprovalMode.SESSION and not asks else None
+    invocation_id = new_invocation_id(core.clock.wall())
+    spooled = core.spool.put(invocation_id, bound)
+    return Admitted(invocation_id, bound, _validated(bound, spooled), asks, grant)
+
+
+# -- operation id
+
+
+def _request_fingerprint(ask: HttpAsk) -> str:
+    return request_fingerprint(
+        HttpRequest(ask.method, ask.target.url, ask.header_pairs, ask.body, ask.credential, ask.idempotency_key)
+    )
+
+
+def _known_operation(core: Core, ask: HttpAsk, request: str) -> Joined | Replayed | Invocation | None:
+    """What a known operation id answers, also while locked; an invocation: the one that a new one follows."""
+    if ask.operation_id is None:
+        return None
+    members = core.projection.operation(OperationId(ask.operation_id)).members
+    if not members:
+        return None
+    if not core.projection.same_request(members[-1], request):
+        raise Refused(
+            Code.IDEMPOTENCY_MISMATCH,
+            "operation_id",
+            "This operation is known with another content. Use a new operation_id for another operation.",
+            refers_to=members[-1].invocation_id,
+        )
+    pending = next((m for m in reversed(members) if not m.finished), None)
+    if pending is not None and pending.invocation_id in core.lives:
+        return Joined(pending.invocation_id)
+    dispatched = next((m for m in reversed(members) if m.dispatched), None)
+    if dispatched is not None:
+        return Replayed(dispatched.invocation_id)
+    newest = members[-1]
+    return Replayed(newest.invocation_id) if newest.retry is Retry.NEVER else newest
+
+
+# -- state, credential, contract
+
+
+def _check_state(core: Core) -> None:
+    if core.stopping:
+        raise Refused(Code.BROKER_RESTARTED, None, "Affidavit is stopping; ask again when it runs.")
+    if core.journal.poisoned is not None:
+        raise Refused(
+            Code.JOURNAL_UNAVAILABLE, None, "The journal cannot be written; nothing is sent until that is mended."
+        )
+    if core.locked:
+        raise Refused(
+            Code.VAULT_LOCKED, None, "The vault is locked; the operator must unlock it.", needs="operator_unlock"
+        )
+
+
+def _credential(core: Core, ask: HttpAsk) -> Credential | None:
+    """The credential as named, or the one bound to the target; none: the call is made without."""
+    known = core.vault.credentials.list()
+    if ask.credential is not None:
+        named = next((c for c in known if c.name == ask.credential), None)
+        if named is None:
+            raise Refused(
+                Code.CREDENTIAL_UNKNOWN, "credential", "No credential of that name; credential.list has them all."
+            )
+        if not UrlPattern.parse(named.target).matches(ask.target):
+            raise Refused(
+                Code.CREDENTIAL_OUT_OF_SCOPE, "credential", "The named credential is not bound to this target."
+            )
+        return named
+    fitting = [c for c in known if UrlPattern.parse(c.target).matches(ask.target)]
+    if len(fitting) > 1:
+        raise Refused(
+            Code.INVALID_REQUEST,
+            "credential",
+            "Several credentials are bound to this target; name one of: " + ", ".join(c.name for c in fitting) + ".",
+        )
+    return fitting[0] if fitting else None
+
+
+def _leave(target: HttpTarget, contract: Contract, credential: Credential | None) -> Leave:
+    bindings = []
+    if credential is not None:
+        bindings.append(Binding(UrlPattern.parse(credential.target), credential.private))
+    if isinstance(contract.match, HttpMatch):
+        bindings.append(Binding(contract.match.url, contract.match.private))
+    return leave(target, bindings)
+
+
+# -- key and effect
+
+
+def _key(core: Core, ask: HttpAsk, contract: Contract, request: str, before: Invocation | None) -> str | None:
+    """The idempotency key that goes out: the caller's, the operation's own, or a new one (R44, R45)."""
+    check_key(ask.idempotency_key, contract)
+    terms = contract.idempotency
+    if terms is None:
+        return None
+    if ask.idempotency_key is None:
+        return before.key if before is not None and before.key is not None else make_key(terms, secrets.token_bytes)
+    known = core.projection.by_key(ask.idempotency_key)
+    if known is not None and not core.projection.same_request(known, request):
+        raise Refused(
+            Code.IDEMPOTENCY_MISMATCH,
+            "idempotency_key",
+            "This key is known with another content. Use a new key for another operation.",
+            refers_to=known.invocation_id,
+        )
+    return ask.idempotency_key
+
+
+def _unresolved(core: Core, ask: HttpAsk, contract: Contract, effect: str) -> Invocation | None:
+    """A write of the same effect that is open or unknown, if it was acknowledged by name; else Refused."""
+    acknowledged = ask.acknowledge_unresolved
+    found = core.projection.unresolved_by_effect(effect) if contract.effect is Effect.WRITE else None
+    if found is None:
+        if acknowledged is not None:
+            raise Refused(
+                Code.INVALID_REQUEST,
+                "acknowledge_unresolved",
+                "No unresolved write of the same effect has this id. Leave the field out.",
+            )
+        return None
+    if acknowledged == found.invocation_id and found.finished:
+        return found
+    record = found.dispatch_record or found.accepted_record
+    state = "unknown" if found.finished else "running"
+    raise Refused(
+        Code.UNRESOLVED_DUPLICATE,
+        None,
+        f"The same write is still {state} (record {record}). Look at it first; if it must be sent all the same, name "
+        "it in acknowledge_unresolved, and a person is asked.",
+        refers_to=found.invocation_id,
+    )
+
+
+# -- binding
+
+
+def _bind(
+    core: Core,
+    session: Session,
+    ask: HttpAsk,
+    contract: Contract,
+    credential: Credential | None,
+    allowed: Leave,
+    key: str | None,
+    request: str,
+    effect: str,
+    before: Invocation | None,
+    unresolved: Invocation | None,
+) -> Bound:
+    limits = core.limits
+    headers = tuple((h.shown, h.value) for h in ask.headers)
+    target, body = ask.target, ask.body
+    if key is not None:
+        assert contract.idempotency is not None
+        planted = plant_key(
+            contract.idempotency,
+            key,
+            headers=headers,
+            target=target,
+            body=body,
+            first_asked=before.accepted_at if before is not None else core.clock.wall(),
+            limits=limits,
+        )
+        target, headers, body = planted.target, planted.headers, planted.body
+    idempotent = contract.idempotent([h.name for h in ask.headers])
+    terms = contract.idempotency
+    retention = None
+    if terms is not None and key is not None:
+        retention = terms.retention_s if terms.retention_s is not None else limits.key_window_s
+    mode = mode_of(contract.effect, contract=contract.approval, credential=credential.approval if credential else None)
+    operation_id = OperationId(ask.operation_id) if ask.operation_id else new_operation_id()
+    tick = None
+    if unresolved is not None:
+        tick = "I accept that it may happen twice"
+    return Bound(
+        operation_id=operation_id,
+        correlation_id=ask.correlation_id,
+        session=session,
+        reason=ask.reason,
+        method=ask.method,
+        target=target,
+        headers=headers,
+        body=body,
+        has_body=bool(body) or ask.body_given != "none",
+        contract_id=contract.id,
+        contract_digest=contract.digest,
+        contract_checked=contract.checked.isoformat() if contract.checked else None,
+        title=contract.title or f"{ask.method} {target.host_shown}{target.path}",
+        effect=contract.effect,
+        idempotent=_word(idempotent, contract),
+        answers=answers(contract),
+        credential=credential,
+        injection=method_label(credential) if credential else None,
+        key=key,
+        key_scope=terms.scope if terms is not None and key is not None else None,
+        key_retention_s=retention,
+        request_fingerprint=request,
+        effect_digest=effect,
+        mode=mode,
+        meaning=Meaning(
+            idempotent=bool(idempotent),
+            keyed=key is not None,
+            refused=frozenset(contract.verdict.refused),
+            trusted_gateway=contract.verdict.proxy_status == "trusted",
+        ),
+        scope=Scope(
+            session_id=session.session_id,
+            method=ask.method,
+            origin=target.origin,
+            route=_route(contract, target),
+            credential_id=credential.credential_id if credential else None,
+        ),
+        allow=address_check(target, allowed),
+        deadline_s=ask.deadline_s or contract.deadlines.request_s or limits.deadline_http_s,
+        recovery_s=contract.deadlines.recovery_s or limits.recovery_s,
+        attempts_limit=contract.retry.attempts or limits.attempts,
+        setup_tries=contract.retry.setup or limits.setup_tries,
+        close_completes=contract.effect_terms.completion.kind is CompletionKind.CLOSE,
+        lookup=_lookup(contract, operation_id, key, ask.correlation_id),
+        retry_of=before.invocation_id if before is not None else None,
+        notices=_notices(core, contract, target, effect, unresolved),
+        tick=tick,
+    )
+
+
+def _word(idempotent: bool | str, contract: Contract) -> str:
+    if isinstance(idempotent, str):
+        return idempotent
+    named = contract.effect_terms.idempotent.value
+    if idempotent:
+        return named if named in ("name", "if-match", "if-none-match") else "true"
+    return "false"
+
+
+def _route(contract: Contract, target: HttpTarget) -> str:
+    return contract.match.url.text if isinstance(contract.match, HttpMatch) else target.path
+
+
+def _lookup(
+    contract: Contract, operation_id: str, key: str | None, correlation_id: str | None
+) -> dict[str, Any] | None:
+    """The exact status query that would settle an unknown outcome, for a person or an agent to read (R64)."""
+    look = contract.reconcile
+    if look is None or look.url is None:
+        return None
+    url = look.url.text
+    values = {"operation_id": operation_id, "idempotency_key": key, "correlation_id": correlation_id}
+    for name in look.url.names:
+        value = values.get(name)
+        if value is None:
+            return None
+        url = url.replace(f"{{{name}}}", quote(value, safe=""))
+    return {"method": look.method, "url": url}
+
+
+def _notices(
+    core: Core, contract: Contract, target: HttpTarget, effect: str, unresolved: Invocation | None
+) -> tuple[Notice, ...]:
+    if contract.effect is not Effect.WRITE:
+        return ()
+    notices = []
+    if unresolved is not None:
+        notices.append(_notice(NoticeKind.SAME_EFFECT_UNKNOWN, unresolved))
+    route = _route(contract, target)
+    for inv in core.unknown_operations():
+        if inv.effect is not Effect.WRITE or inv.effect_digest == effect or inv.target is None:
+            continue
+        url = str(inv.target.get("url", ""))
+        if inv.contract_id == contract.id and (
+            not contract.is_default or url.partition("?")[0] == target.origin + route
+        ):
+            notices.append(_notice(NoticeKind.SAME_ROUTE_UNKNOWN, inv))
+            break
+    return tuple(notices)
+
+
+def _notice(kind: NoticeKind, inv: Invocation) -> Notice:
+    return Notice(kind, inv.invocation_id, inv.dispatch_record, inv.dispatched_at)
+
+
+# -- limits
+
+
+def _asks(core: Core, bound: Bound) -> bool:
+    """Whether a person must be asked; APPROVAL_UNAVAILABLE where one must and none is attached."""
+    if bound.tick is None:
+        if bound.mode is ApprovalMode.NEVER:
+            return False
+        if bound.mode is ApprovalMode.SESSION and core.grants.covers(bound.scope):
+            return False
+    if not core.settings.approvals:
+        raise Refused(
+            Code.APPROVAL_UNAVAILABLE, None, "No one could be asked: approvals are off. The operator can turn them on."
+        )
+    return True
+
+
+def _check_limits(core: Core, session: Session, *, asks: bool) -> None:
+    open_now = [live for live in core.lives.values() if not live.finished.is_set()]
+    mine = sum(session.session_id in live.sessions for live in open_now)
+    if len(open_now) >= core.limits.open_actions or mine >= core.limits.open_actions_session:
+        raise Refused(Code.BUSY, None, f"{len(open_now)} actions are open; this one may come back later.")
+    if asks and core.desk.count(session.session_id) >= core.limits.cards_session:
+        raise Refused(Code.BUSY, None, "Five cards of this agent are waiting; this one may come back later.")
+    if not core.rate.take(session.session_id):
+        raise Refused(Code.BUSY, None, "Too many new actions at once; this one may come back later.")
+
+
+# -- what is recorded and shown
+
+
+def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightValidated:
+    texts = bound.answers
+    return ev.PreflightValidated(
+        target={"kind": "http", "method": bound.method, "url": bound.target.url},
+        effect=bound.effect,
+        idempotent=bound.idempotent,
+        contract_id=bound.contract_id,
+        contract_digest=bound.contract_digest,
+        effect_digest=bound.effect_digest,
+        fingerprint=bound.fingerprint,
+        mode=bound.mode,
+        attempts_limit=bound.attempts_limit,
+        answers={
+            "binds_retries": texts.binds_retries.text,
+            "lookup": texts.lookup.text,
+            "on_connection_death": texts.on_connection_death.text,
+        },
+        credential_id=bound.credential_id,
+        credential_name=bound.credential.name if bound.credential else None,
+        credential_version=bound.credential_version,
+        injection=bound.injection,
+        key=bound.key,
+        key_scope=bound.key_scope,
+        key_retention_s=bound.key_retention_s,
+        lookup=bound.lookup,
+        title=bound.title,
+        spool=spooled,
+    )
+
+
+def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
+    """What the operator is shown of an action that needs a decision."""
+    session_scope = bound.mode is ApprovalMode.SESSION and bound.tick is None
+    now = core.clock.wall()
+    return Card(
+        invocation_id=invocation_id,
+        operation_id=bound.operation_id,
+        session=bound.session,
+        reason=bound.reason,
+        effect=bound.effect,
+        title=bound.title,
+        method=bound.method,
+        url=bound.target.url,
+        headers=bound.headers,
+        body=bound.body,
+        body_type=next((v for n, v in bound.headers if n.lower() == "content-type"), None),
+        credential=CredentialShown(bound.credential.name, bound.credential.version, sent_as(bound.credential))
+        if bound.credential
+        else None,
+        contract_id=bound.contract_id,
+        contract_checked=bound.contract_checked,
+        answers=bound.answers,
+        fingerprint=bound.fingerprint,
+        mode=bound.mode,
+        scopes=(CardScope.ONCE, CardScope.SESSION) if session_scope else (CardScope.ONCE,),
+        preselected=CardScope.SESSION if session_scope and bound.effect is Effect.READ else CardScope.ONCE,
+        notices=bound.notices,
+        tick=bound.tick,
+        asked_at=now,
+        grant_until=after(now, core.limits.grant_s) if session_scope else None,
+    )

@@ -1,0 +1,91 @@
+"""What is bound to an invocation before approval: a value that is never edited; a change is a new invocation (R14)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from affidavit.broker.card import Answers, Notice
+from affidavit.broker.fingerprint import Headers, HttpDispatch, dispatch_fingerprint
+from affidavit.broker.grants import Scope
+from affidavit.broker.outcome import Meaning
+from affidavit.broker.session import Session
+from affidavit.broker.target import HttpTarget
+from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, OperationId
+from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.wire.port import AddressCheck
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """One admitted HTTP action, as it will go out: key planted, secret not yet injected."""
+
+    operation_id: OperationId
+    correlation_id: str | None
+    session: Session
+    reason: str | None
+    method: str
+    target: HttpTarget
+    headers: Headers
+    """The agent's headers and what was planted, names as given."""
+    body: bytes = field(repr=False)
+    has_body: bool
+    contract_id: str
+    contract_digest: str
+    contract_checked: str | None
+    title: str
+    effect: Effect
+    idempotent: str
+    answers: Answers
+    credential: Credential | None
+    injection: str | None
+    """The method label, such as `header:authorization`."""
+    key: str | None
+    key_scope: str | None
+    key_retention_s: float | None
+    request_fingerprint: str
+    effect_digest: str
+    mode: ApprovalMode
+    meaning: Meaning
+    scope: Scope
+    allow: AddressCheck
+    deadline_s: float
+    recovery_s: float
+    attempts_limit: int
+    setup_tries: int
+    close_completes: bool
+    lookup: Mapping[str, Any] | None
+    retry_of: InvocationId | None
+    notices: tuple[Notice, ...]
+    tick: str | None
+    """The sentence a person must tick; always a card then, whatever grant or mode would allow."""
+    fingerprint: str = field(init=False)
+    """The dispatch fingerprint: what the card shows and the line recomputes."""
+
+    def __post_init__(self) -> None:
+        dispatch = self.dispatch(self.method, self.target.url, self.headers, self.body)
+        object.__setattr__(self, "fingerprint", dispatch_fingerprint(dispatch))
+
+    @property
+    def credential_id(self) -> str | None:
+        return self.credential.credential_id if self.credential else None
+
+    @property
+    def credential_version(self) -> int | None:
+        return self.credential.version if self.credential else None
+
+    def dispatch(self, method: str, url: str, headers: Headers, body: bytes) -> HttpDispatch:
+        """The fingerprint's input with these four parts, the bound rest beside them."""
+        return HttpDispatch(
+            method=method,
+            url=url,
+            headers=headers,
+            body=body,
+            credential_id=self.credential_id,
+            credential_version=self.credential_version,
+            injection=self.injection,
+            contract_id=self.contract_id,
+            contract_digest=self.contract_digest,
+            idempotency_key=self.key,
+        )

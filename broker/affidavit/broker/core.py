@@ -1,0 +1,374 @@
+"""The broker's state, in one place: what the agents' side and the operator's side share.
+
+Everything here is owned by the broker's loop. Locking the vault empties what only an open vault may show.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from affidavit.broker import events as ev
+from affidavit.broker import outcome as oc
+from affidavit.broker.adopted import Contracts
+from affidavit.broker.api import Json
+from affidavit.broker.card import CardEnd
+from affidavit.broker.contract import ContractSet
+from affidavit.broker.desk import Desk
+from affidavit.broker.engine import Engine
+from affidavit.broker.grants import Grant, Grants
+from affidavit.broker.home import Places
+from affidavit.broker.injection import VaultSecrets
+from affidavit.broker.limits import Limits
+from affidavit.broker.live import Live, Stop
+from affidavit.broker.moment import Clock
+from affidavit.broker.outcome import Invocation
+from affidavit.broker.pace import LoopGuard, Rate
+from affidavit.broker.projection import Projection
+from affidavit.broker.results import Results
+from affidavit.broker.session import Session
+from affidavit.broker.settings import SETTINGS, Value, effective, format_value, parse_value, read_file
+from affidavit.broker.spool import Spool, needed
+from affidavit.broker.terms import Code, InvocationId, Kind, Outcome, Phase, SessionId, State
+from affidavit.broker.vault import Vault
+from affidavit.broker.wire.port import HttpWire
+from affidavit.journal import Journal, JournalPoisoned, Opener
+from affidavit.resources import __version__
+
+
+class Core:
+    """State and lifecycle. `spawn` starts a task that `shutdown` awaits."""
+
+    def __init__(
+        self, places: Places, vault: Vault, journal: Journal, wire: HttpWire, clock: Clock, *, limits: Limits
+    ) -> None:
+        self.places = places
+        self.vault = vault
+        self.journal = journal
+        self.clock = clock
+        self.loop = asyncio.get_running_loop()
+        self._defaults = limits
+        self._file_settings: dict[str, Value] = read_file(places.settings)
+        self.limits, self.settings = effective(limits, self._file_settings, {})
+        self.projection = Projection(journal, clock)
+        self.desk = Desk(clock, self.limits, self.loop)
+        self.grants = Grants(clock)
+        self.results = Results(places.results, self.projection.reader, lambda: self.limits)
+        self.secrets = VaultSecrets(vault)
+        self.spool = Spool(places.results)
+        self.rate = Rate(self.limits, clock.boot)
+        self.loops = LoopGuard(self.limits, clock.boot)
+        self.contracts: Contracts | None = None
+        """The contracts in force; None while the vault is locked."""
+        self.sessions: dict[SessionId, Session] = {}
+        self.session_actions: dict[SessionId, int] = {}
+        self.lives: dict[InvocationId, Live] = {}
+        self.alerts: list[tuple[str, str]] = []
+        self.stopping = False
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._status_listeners: list[Callable[[], None]] = []
+        self._change_listeners: dict[SessionId, list[Callable[[Json], None]]] = {}
+        self.engine = Engine(
+            projection=self.projection,
+            desk=self.desk,
+            grants=self.grants,
+            secrets=self.secrets,
+            wire=wire,
+            results=self.results,
+            limits=lambda: self.limits,
+            clock=clock,
+            spawn=self.spawn,
+            alert=self.alert,
+        )
+        self.projection.on_change(self._invocation_changed)
+        self.desk.on_change(self.changed)
+        journal.on_poisoned(self._poisoned_by_writer)
+
+    # -- what holds now
+
+    @property
+    def locked(self) -> bool:
+        return self.contracts is None
+
+    def ready_contracts(self) -> ContractSet | None:
+        return self.contracts.set if self.contracts is not None else None
+
+    # -- tasks and listeners
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self.loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._task_done)
+
+    def _task_done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            self.loop.call_exception_handler({"message": "a broker task failed", "exception": task.exception()})
+
+    def changed(self) -> None:
+        for listener in list(self._status_listeners):
+            listener()
+
+    def on_status(self, listener: Callable[[], None]) -> Callable[[], None]:
+        self._status_listeners.append(listener)
+        return lambda: self._status_listeners.remove(listener) if listener in self._status_listeners else None
+
+    def on_change(self, session_id: SessionId, listener: Callable[[Json], None]) -> Callable[[], None]:
+        listeners = self._change_listeners.setdefault(session_id, [])
+        listeners.append(listener)
+
+        def stop() -> None:
+            if listener in listeners:
+                listeners.remove(listener)
+
+        return stop
+
+    def _invocation_changed(self, inv: Invocation) -> None:
+        live = self.lives.get(inv.invocation_id)
+        sessions = live.sessions if live is not None else {SessionId(inv.session_id)}
+        change = {
+            "invocation_id": inv.invocation_id,
+            "operation_id": inv.operation_id,
+            "state": shown_state(inv),
+            "code": str(inv.code),
+            "phase": str(inv.phase),
+            "outcome": str(inv.outcome),
+            "retry": str(inv.retry),
+        }
+        for session_id in sessions:
+            for listener in list(self._change_listeners.get(session_id, ())):
+                listener(change)
+        self.changed()
+
+    def alert(self, which: str, says: str) -> None:
+        """Raise an alert: shown, and recorded where the journal still takes records (R67)."""
+        if (which, says) in self.alerts:
+            return
+        self.alerts.append((which, says))
+        try:
+            self.projection.note(Kind.ALERT_RAISED, {"which": which, "says": says})
+        except JournalPoisoned:
+            pass
+        self.changed()
+
+    def _poisoned_by_writer(self, reason: str) -> None:
+        """On the journal's thread."""
+        self.loop.call_soon_threadsafe(self._poisoned, reason)
+
+    def _poisoned(self, reason: str) -> None:
+        for live in list(self.lives.values()):
+            live.stop(Stop(oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP)))
+        self.alert("journal", reason)
+
+    # -- vault
+
+    def opened(self, means: str) -> None:
+        """The vault is open: read what it holds. Recorded as VAULT_OPENED."""
+        with self.vault.journal_private_key() as private:
+            opener = private.use(lambda lent: Opener(bytes(lent)))
+        self.projection.seal()
+        self.projection.opener = opener
+        self.apply_settings(opening=True)
+        self.load_contracts(opening=True)
+        self.projection.note(Kind.VAULT_OPENED, {"means": means}, barrier=True)
+        self.changed()
+
+    def load_contracts(self, *, opening: bool = False) -> None:
+        """Read the contracts anew: at unlock, and after an adoption or a changed setting."""
+        if opening or not self.locked:
+            self.contracts = Contracts.load(self.vault, self.places, assume_reads=self.settings.assume_reads)
+
+    def apply_settings(self, *, opening: bool = False) -> None:
+        stored = self.vault.operator.settings() if opening or not self.locked else {}
+        operator = {key: parse_value(key, value) for key, value in stored.items()}
+        self.limits, self.settings = effective(self._defaults, self._file_settings, operator)
+        self.desk.limits = self.rate.limits = self.loops.limits = self.limits
+
+    def shown_settings(self) -> list[dict[str, Any]]:
+        """Every setting with the value in force, its default, and who gave it."""
+        stored = self.vault.operator.settings() if not self.locked else {}
+        plain: dict[str, Value] = {
+            "approvals": self.settings.approvals,
+            "assume_reads": self.settings.assume_reads,
+            "lock.idle_s": self.settings.idle_lock_s,
+            "lock.most_s": self.settings.idle_lock_most_s,
+            "look.theme": self.settings.theme,
+        }
+        rows = []
+        for key, setting in SETTINGS.items():
+            value = plain[key] if key in plain else getattr(self.limits, key.removeprefix("limit."))
+            by = [name for name, has in (("operator", key in stored), ("file", key in self._file_settings)) if has]
+            rows.append(
+                {
+                    "key": key,
+                    "value": format_value(value),
+                    "default": format_value(setting.default),
+                    "set_by": by,
+                    "what": setting.what,
+                }
+            )
+        return rows
+
+    async def lock(self, why: str) -> None:
+        """Lock: what is not dispatched ends VAULT_LOCKED; dispatched actions go on recording (R15)."""
+        if self.locked:
+            return
+        self.contracts = None
+        self.desk.end_all(CardEnd.VAULT_LOCKED)
+        waiting = [live for live in self.lives.values() if not live.crossed]
+        for live in waiting:
+            live.stop(Stop(oc.stop(Code.VAULT_LOCKED, Phase.CREDENTIAL_INJECTION)))
+        for live in waiting:
+            await live.finished.wait()
+        self._end_grants(self.grants.end_all(), why)
+        await self.loop.run_in_executor(None, self.vault.lock)
+        self.results.forget()
+        receipt = self.projection.note(Kind.VAULT_CLOSED, {"why": why}, barrier=True)
+        try:
+            await receipt.durable()
+            self.projection.seal()
+            await self.journal.rotate().durable()
+        except JournalPoisoned:
+            self.projection.seal()
+        self.apply_settings()
+        self.changed()
+
+    def _end_grants(self, grants: tuple[Grant, ...], why: str) -> None:
+        for grant in grants:
+            self.projection.note(
+                Kind.GRANT_ENDED, {"grant": grant.grant_id, "why": why, "uses": self.grants.uses(grant)}
+            )
+
+    # -- sessions
+
+    def session_started(self, session: Session) -> None:
+        known = session.session_id in self.sessions
+        self.sessions[session.session_id] = session
+        if not known:
+            process = session.provenance.process
+            self.projection.note(
+                Kind.SESSION_STARTED,
+                {
+                    "session": session.session_id,
+                    "uid": session.provenance.uid,
+                    "pid": process.pid,
+                    "started": process.started,
+                    "name": process.name,
+                    "exe": process.exe,
+                    "cwd": process.cwd,
+                    "chain": [[p.pid, p.name] for p in session.provenance.chain],
+                },
+            )
+            self.changed()
+
+    def session_ended(self, session_id: SessionId) -> None:
+        """The session's process has ended: its grants end, and actions that nobody else asked for stop (R27)."""
+        if self.sessions.pop(session_id, None) is None:
+            return
+        self._end_grants(self.grants.end_session(session_id), "session ended")
+        self.rate.forget(session_id)
+        self._change_listeners.pop(session_id, None)
+        for live in list(self.lives.values()):
+            if session_id not in live.sessions or any(s in self.sessions for s in live.sessions):
+                continue
+            if self.desk.end(live.invocation_id, CardEnd.CALLER_GONE):
+                continue
+            if live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, self._phase(live)), message="The caller ended.")):
+                continue
+            if live.crossed and not live.finished.is_set() and not live.caller_gone:
+                live.caller_gone = True
+                self.projection.record(live.invocation_id, ev.CallerGone(session_id))
+        self.projection.note(
+            Kind.SESSION_ENDED, {"session": session_id, "actions": self.session_actions.pop(session_id, 0)}
+        )
+        self.changed()
+
+    def _phase(self, live: Live) -> Phase:
+        inv = self.projection.get(live.invocation_id)
+        return inv.phase if inv is not None else Phase.VALIDATION
+
+    def sweep(self) -> None:
+        """Delete spooled requests that no repeat can need any more."""
+        now = self.clock.wall()
+        for invocation_id in self.spool.held():
+            inv = self.projection.get(invocation_id)
+            if inv is None or not needed(inv, now, self.limits.recovery_s):
+                self.spool.drop(invocation_id)
+
+    # -- status
+
+    def status(self) -> dict[str, Any]:
+        counts: dict[str, dict[str, int]] = {}
+        for (phase, outcome), count in self.journal_counts().items():
+            counts.setdefault(str(phase), {})[str(outcome)] = count
+        unknown = self.unknown_operations()
+        now = self.clock.wall()
+        past = sum(1 for inv in unknown if inv.recovery_deadline is not None and inv.recovery_deadline <= now)
+        running = [live for live in self.lives.values() if not live.finished.is_set()]
+        return {
+            "version": __version__,
+            "home": str(self.places.data.parent if self.places.named_by else self.places.data),
+            "vault": "locked" if self.locked else "ready",
+            "journal": "poisoned" if self.journal.poisoned else "ok",
+            "journal_reason": self.journal.poisoned,
+            "head": {"record": self.projection.head_record()},
+            "approver": self.settings.approvals,
+            "cards": len(self.desk.cards()),
+            "running": sum(live.crossed for live in running),
+            "open": len(running),
+            "unknown": len(unknown),
+            "unknown_past_deadline": past,
+            "counts": counts,
+            "sessions": len(self.sessions),
+            "grants": len(self.grants),
+            "allowed_without_asking": len(self.grants),
+            "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
+            "alerts": [{"which": which, "says": says} for which, says in self.alerts],
+        }
+
+    def journal_counts(self) -> dict[tuple[str | None, str | None], int]:
+        return self.projection.reader.counts()
+
+    def unknown_operations(self) -> list[Invocation]:
+        """The newest unknown invocation of each operation that is unknown now."""
+        newest: dict[str, Invocation] = {}
+        for inv in self.projection.unknown():
+            if self.projection.operation_of(inv).outcome()[0] is Outcome.UNKNOWN:
+                newest[inv.operation_id or inv.invocation_id] = inv
+        return list(newest.values())
+
+    # -- the end
+
+    async def shutdown(self, why: str) -> None:
+        """Stop in order: nothing new; what is not dispatched ends; what is, gets `quit_s`; then the last record."""
+        self.stopping = True
+        self.desk.end_all(CardEnd.BROKER_STOPPED)
+        for live in list(self.lives.values()):
+            live.stop(Stop(oc.stop(Code.BROKER_RESTARTED, self._phase(live))))
+        working = [self.loop.create_task(live.finished.wait()) for live in self.lives.values()]
+        if working:
+            _, unfinished = await asyncio.wait(working, timeout=self.limits.quit_s)
+            for waiting in unfinished:
+                waiting.cancel()
+        for task in list(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._end_grants(self.grants.end_all(), why)
+        try:
+            await self.projection.note(Kind.BROKER_STOPPED, {"why": why}, barrier=True).durable()
+        except JournalPoisoned:
+            pass
+
+    def close(self) -> None:
+        """Close the files. Blocks; nothing is called afterwards."""
+        self.projection.reader.close()
+        self.journal.close()
+        self.vault.close()
+
+
+def shown_state(inv: Invocation) -> str | None:
+    """`state` of the envelope and of rows: null unless pending."""
+    if inv.finished:
+        return None
+    return "awaiting_approval" if inv.code is Code.AWAITING_APPROVAL and inv.state is State.VALIDATED else "running"

@@ -1,0 +1,578 @@
+"""The engine: the life of one action, from its acceptance to a durable verdict (architecture, One action).
+
+Theory of operation. `begin` starts one task for each admitted action. Before the line the action may be stopped, by
+its caller, a lock, a quit: `Live.stopping` is looked at after every wait. The line itself is `Engine.cross`: the last
+checks, DISPATCH_STARTED appended and awaited durable, and only then the wire may send (R23). From there the deadline, a
+cancel or the end of the exchange bring the verdict, which is durable before any caller hears of it (R38, R40). After a
+verdict of `unknown` the connection is read on until the recovery deadline: a complete late answer settles the record.
+
+The engine records what it sees; what that means is decided in `outcome`. Owned by the broker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from affidavit.broker import events as ev
+from affidavit.broker import outcome as oc
+from affidavit.broker.card import Card, CardEnd, Decision
+from affidavit.broker.card import Scope as CardScope
+from affidavit.broker.desk import Desk
+from affidavit.broker.grants import Grant, Grants
+from affidavit.broker.headers import chosen, remote_request_id, retry_after
+from affidavit.broker.limits import Limits
+from affidavit.broker.live import Live, Stop
+from affidavit.broker.moment import Clock, after
+from affidavit.broker.outcome import Invocation, Verdict
+from affidavit.broker.prepare import Prepared, Secrets, prepare, recomputed
+from affidavit.broker.projection import Projection
+from affidavit.broker.results import Kept, Results, ResultSink
+from affidavit.broker.terms import (
+    Code,
+    Kind,
+    Micros,
+    Outcome,
+    Phase,
+    Retry,
+    Source,
+    State,
+)
+from affidavit.broker.wire.port import Connection, HttpEvidence, HttpWire, SetupLimits
+from affidavit.journal import FileUnwritable, JournalPoisoned, faultpoint
+
+T = TypeVar("T")
+
+SETUP_PAUSES_S = (0.2, 1.0)
+"""Before the second and each later set-up try; with jitter."""
+
+
+class Engine:
+    """Runs admitted actions. `spawn` starts a task that the broker awaits at its end."""
+
+    def __init__(
+        self,
+        *,
+        projection: Projection,
+        desk: Desk,
+        grants: Grants,
+        secrets: Secrets,
+        wire: HttpWire,
+        results: Results,
+        limits: Callable[[], Limits],
+        clock: Clock,
+        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        alert: Callable[[str, str], None],
+    ) -> None:
+        self._projection = projection
+        self._desk = desk
+        self._grants = grants
+        self._secrets = secrets
+        self._wire = wire
+        self._results = results
+        self._limit = limits
+        self._clock = clock
+        self._spawn = spawn
+        self._alert = alert
+        self._reading: list[Live] = []
+        """Actions with a verdict whose connection is still read, oldest first."""
+
+    def begin(self, live: Live, permit: Card | Grant | None) -> None:
+        """Start an admitted action: a card where a person must be asked, the grant that covers it, or (None) the
+        policy that needs neither."""
+        self._spawn(self._run(live, permit))
+
+    async def _run(self, live: Live, permit: Card | Grant | None) -> None:
+        try:
+            await self._authorise(live, permit)
+            prepared = await self._prepare(live)
+            await self._dispatch(live, prepared)
+        except Stop as stop:
+            await self._stopped(live, stop)
+        except JournalPoisoned:
+            self._unrecorded(live)
+        finally:
+            live.finished.set()
+            self._secrets.release(live.bound)
+
+    # -- authorisation
+
+    async def _authorise(self, live: Live, permit: Card | Grant | None) -> None:
+        """Record the decision that covers this dispatch, asking a person where the mode says so; else Stop."""
+        if not isinstance(permit, Card):
+            means = "policy" if permit is None else "grant"
+            grant_id = permit.grant_id if permit is not None else None
+            self._decided(live, approved=True, means=means, by=means, grant=grant_id)
+            return
+        card = permit
+        ends_at = after(self._clock.wall(), self._desk.longest_s())
+        _, receipt = self._projection.record(
+            live.invocation_id,
+            ev.CardOpened(card.fingerprint, tuple(str(n.kind) for n in card.notices), ends_at),
+            barrier=True,
+        )
+        await receipt.durable()
+        live.accepted = receipt
+        answer = await self._until(live, self._desk.ask(card))
+        if isinstance(answer, CardEnd):
+            raise Stop(oc.stop(CARD_ENDS[answer], Phase.CREDENTIAL_INJECTION))
+        self._answered(live, answer)
+
+    def _answered(self, live: Live, answer: Decision) -> None:
+        bound = live.bound
+        grant_id = None
+        if answer.approve and answer.scope is CardScope.SESSION:
+            grant = self._grants.give(bound.scope, self._limit().grant_s)
+            grant_id = grant.grant_id
+            self._projection.note(
+                Kind.GRANT_GIVEN,
+                {
+                    "grant": grant.grant_id,
+                    "session": bound.scope.session_id,
+                    "method": bound.scope.method,
+                    "origin": bound.scope.origin,
+                    "route": bound.scope.route,
+                    "credential": bound.scope.credential_id,
+                    "expires_at": grant.expires_at,
+                },
+            )
+        self._decided(
+            live,
+            approved=answer.approve,
+            means=answer.means,
+            by=answer.by,
+            grant=grant_id,
+            tick=answer.tick,
+            reason=answer.reason,
+        )
+        if not answer.approve:
+            raise Stop(oc.stop(Code.APPROVAL_DENIED, Phase.CREDENTIAL_INJECTION))
+
+    def _decided(self, live: Live, **facts: Any) -> None:
+        fingerprint = live.bound.fingerprint
+        self._projection.record(live.invocation_id, ev.ApprovalDecided(fingerprint=fingerprint, **facts))
+        live.deadline = asyncio.get_running_loop().time() + live.bound.deadline_s
+
+    # -- preparation
+
+    async def _prepare(self, live: Live) -> Prepared:
+        """Build the whole request in a private buffer. Nothing of it was attempted (R13)."""
+        faultpoint.reach("engine:credential")
+        injection = await self._until(live, self._secrets.injection(live.bound))
+        prepared = prepare(live.bound, injection)
+        self._projection.record(
+            live.invocation_id,
+            ev.CredentialAuthorized(live.bound.credential_id, live.bound.credential_version, live.bound.injection),
+        )
+        return prepared
+
+    # -- set-up and dispatch
+
+    async def _dispatch(self, live: Live, prepared: Prepared) -> None:
+        """Try set-up, bounded, until one try reaches the line or the row says that no other helps (R22)."""
+        loop = asyncio.get_running_loop()
+        assert live.deadline is not None
+        for n in itertools.count(1):
+            sink = self._results.sink(prepared)
+            line = _Line(self, live, prepared, sink)
+            exchange = self._wire.exchange(
+                prepared.request,
+                line=line,
+                sink=sink,
+                allow=live.bound.allow,
+                limits=SetupLimits(self._limit().dns_s, self._limit().tcp_connect_s, self._limit().tls_handshake_s),
+                deadline=live.deadline,
+                close_completes=live.bound.close_completes,
+            )
+            live.exchange = exchange
+            run = asyncio.ensure_future(exchange.run())
+            try:
+                evidence = await self._watch(live, run)
+            except BaseException:
+                exchange.close()
+                await asyncio.gather(run, return_exceptions=True)
+                await sink.discard()
+                raise
+            if evidence is None:
+                self._keep_reading(live, run, sink)
+                return
+            if evidence.crossed:
+                await self._ended(live, evidence, sink)
+                return
+            await sink.discard()
+            assert evidence.stopped is not None
+            stopped = evidence.stopped
+            verdict = oc.setup_verdict(stopped)
+            self._projection.record(
+                live.invocation_id,
+                ev.SetupAttempted(n, stopped.reached, stopped.stage, stopped.system, stopped.address, stopped.detail),
+            )
+            pause = SETUP_PAUSES_S[min(n, len(SETUP_PAUSES_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+            if not oc.setup_may_repeat(verdict) or n >= live.bound.setup_tries or loop.time() + pause >= live.deadline:
+                raise Stop(verdict)
+            await self._until(live, asyncio.sleep(pause))
+
+    async def _watch(self, live: Live, run: asyncio.Future[HttpEvidence]) -> HttpEvidence | None:
+        """The evidence of an exchange that ended; None if a deadline or a cancel brought the verdict before."""
+        loop = asyncio.get_running_loop()
+        assert live.exchange is not None
+        assert live.deadline is not None
+        while True:
+            poked = asyncio.ensure_future(live.poke.wait())
+            left = max(0.0, live.deadline - loop.time()) if live.crossed else None
+            try:
+                await asyncio.wait((run, poked), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                poked.cancel()
+            live.poke.clear()
+            if run.done():
+                return run.result()
+            if not live.crossed:
+                if live.stopping is not None:
+                    raise live.stopping
+                continue
+            if live.cancelled:
+                await self._unknown(live, oc.cancel_verdict(live.bound.meaning), live.exchange.evidence)
+                return None
+            if loop.time() >= live.deadline:
+                evidence = live.exchange.evidence
+                if evidence.complete or evidence.fault is not None:
+                    continue
+                verdict = oc.deadline_verdict(evidence, live.bound.meaning, caller_gone=live.caller_gone)
+                await self._unknown(live, verdict, evidence)
+                return None
+
+    # -- verdicts
+
+    async def _ended(self, live: Live, evidence: HttpEvidence, sink: ResultSink) -> None:
+        """Record what an exchange that has ended proves, durably, before anyone hears of it."""
+        verdict = oc.http_verdict(evidence, live.bound.meaning)
+        if verdict.outcome is Outcome.UNKNOWN and not evidence.complete:
+            await sink.discard()
+            await self._unknown(live, verdict, evidence)
+            return
+        kept = await self._stored(live, evidence, sink)
+        if kept is None:
+            return
+        complete = _complete(evidence, kept)
+        wait_s = retry_after(evidence.headers, self._clock.wall())
+        event: ev.Event
+        if verdict.outcome is Outcome.UNKNOWN:
+            event = _outcome_unknown(verdict, evidence, body=kept.body, retry_after_s=wait_s)
+        else:
+            event = ev.ResultCommitted(
+                verdict.outcome,
+                verdict.code,
+                verdict.retry,
+                body=kept.body,
+                needs=verdict.needs,
+                hop=verdict.hop,
+                retry_after_s=wait_s,
+            )
+        before = self._projection.get(live.invocation_id)
+        try:
+            _, receipt = self._projection.record(live.invocation_id, complete, event, barrier=True, blobs=kept.blobs)
+            self._results.remember(live.invocation_id, kept)
+            await receipt.durable()
+        except JournalPoisoned:
+            assert before is not None
+            self._storage_failed(live, before)
+        faultpoint.reach("engine:result")
+
+    async def _stored(self, live: Live, evidence: HttpEvidence, sink: ResultSink) -> Kept | None:
+        """What was kept of a complete answer; None if it could not be stored, which is then recorded."""
+        try:
+            return await sink.finish(evidence)
+        except FileUnwritable:
+            self._alert("storage", "An answer could not be stored. Free some space.")
+            verdict = Verdict(
+                Phase.RESULT_DELIVERY,
+                Outcome.UNKNOWN,
+                Code.RESULT_STORAGE_FAILED,
+                Retry.RECONCILE,
+                observation="a complete answer could not be stored",
+            )
+            await self._unknown(live, verdict, evidence)
+            return None
+
+    async def _unknown(self, live: Live, verdict: Verdict, evidence: HttpEvidence) -> None:
+        diagnostic = None
+        if evidence.diagnostic:
+            cleaned = self._secrets.redacted(live.bound, evidence.diagnostic[: self._limit().diagnostic])
+            diagnostic = {
+                "bytes": len(cleaned),
+                "base64": base64.b64encode(cleaned).decode(),
+                "note": "an incomplete answer; never a result",
+            }
+        before = self._projection.get(live.invocation_id)
+        try:
+            _, receipt = self._projection.record(
+                live.invocation_id, _outcome_unknown(verdict, evidence, diagnostic=diagnostic), barrier=True
+            )
+            await receipt.durable()
+        except JournalPoisoned:
+            assert before is not None
+            self._storage_failed(live, before)
+        live.finished.set()
+
+    def _storage_failed(self, live: Live, before: Invocation) -> None:
+        """The verdict is not durable: in memory it stays unknown, and after a restart recovery says the same."""
+        event = ev.OutcomeUnknown(
+            Code.RESULT_STORAGE_FAILED,
+            Retry.RECONCILE,
+            Source.TRANSPORT_OBSERVED,
+            "an answer could not be recorded",
+        )
+        if not before.finished:
+            inv = oc.apply(
+                before,
+                event,
+                invocation_id=before.invocation_id,
+                seq=before.dispatch_record or 0,
+                at=self._clock.wall(),
+            )
+            self._projection.overrule(inv)
+        self._alert("storage", "An answer came but could not be recorded. Free some space; nothing is sent until then.")
+
+    async def _stopped(self, live: Live, stop: Stop) -> None:
+        """Record the proof that the line was not crossed."""
+        verdict = stop.verdict
+        event = ev.ActionStopped(
+            verdict.phase, verdict.code, verdict.retry, field=stop.field, needs=verdict.needs, message=stop.message
+        )
+        before = self._projection.get(live.invocation_id)
+        try:
+            _, receipt = self._projection.record(live.invocation_id, event, barrier=True)
+            await receipt.durable()
+        except JournalPoisoned:
+            if before is not None and not before.finished:
+                self._overruled(before, verdict)
+
+    def _unrecorded(self, live: Live) -> None:
+        """The journal took no dispatch record: nothing was sent, and nothing will be (R23)."""
+        inv = self._projection.get(live.invocation_id)
+        if inv is not None and not inv.finished and not inv.dispatched:
+            self._overruled(inv, oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP))
+
+    def _overruled(self, before: Invocation, verdict: Verdict) -> None:
+        event = ev.ActionStopped(verdict.phase, verdict.code, verdict.retry, needs=verdict.needs)
+        at = self._clock.wall()
+        self._projection.overrule(
+            oc.apply(before, event, invocation_id=before.invocation_id, seq=before.accepted_record, at=at)
+        )
+
+    # -- late answers
+
+    def _keep_reading(self, live: Live, run: asyncio.Future[HttpEvidence], sink: ResultSink) -> None:
+        """Go on reading a connection whose caller has its verdict; the oldest is closed over the limit."""
+        self._reading.append(live)
+        if len(self._reading) > self._limit().kept_reading:
+            oldest = self._reading.pop(0)
+            if oldest.exchange is not None:
+                oldest.exchange.close()
+        self._spawn(self._late(live, run, sink))
+
+    async def _late(self, live: Live, run: asyncio.Future[HttpEvidence], sink: ResultSink) -> None:
+        inv = self._projection.get(live.invocation_id)
+        assert inv is not None
+        assert live.exchange is not None
+        left = ((inv.recovery_deadline or 0) - self._clock.wall()) / 1_000_000
+        try:
+            await asyncio.wait({run}, timeout=max(0.0, left))
+            if not run.done():
+                live.exchange.close()
+            evidence = await run
+            verdict = oc.http_verdict(evidence, live.bound.meaning)
+            if not evidence.complete or verdict.outcome is Outcome.UNKNOWN:
+                await sink.discard()
+                return
+            kept = await sink.finish(evidence)
+            complete = _complete(evidence, kept)
+            now = self._projection.get(live.invocation_id)
+            settled = ev.OutcomeSettled(
+                verdict.outcome,
+                verdict.code,
+                verdict.retry,
+                Source.REMOTE_RESPONSE,
+                body=kept.body,
+                completion=complete.completion,
+                status=complete.status,
+                headers=complete.headers,
+                remote_request_id=complete.remote_request_id,
+                needs=verdict.needs,
+                hop=verdict.hop,
+                retry_after_s=retry_after(evidence.headers, self._clock.wall()),
+            )
+            if now is not None and now.state is State.SETTLED and now.outcome is not verdict.outcome:
+                self._disputed(now, f"a late answer says {verdict.outcome}")
+            try:
+                _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
+            except oc.IllegalMove:
+                return
+            self._results.remember(live.invocation_id, kept)
+            await receipt.durable()
+        except (JournalPoisoned, FileUnwritable):
+            self._alert("storage", "A late answer could not be recorded.")
+        finally:
+            if live in self._reading:
+                self._reading.remove(live)
+            if not run.done():
+                live.exchange.close()
+                await asyncio.gather(run, return_exceptions=True)
+
+    def _disputed(self, inv: Invocation, what: str) -> None:
+        contradicted = inv.settlement_record or inv.result_record or inv.dispatch_record or 0
+        self._projection.record(inv.invocation_id, ev.OutcomeDisputed(contradicted, what), barrier=True)
+        self._alert("contradiction", f"Record {contradicted} is contradicted: {what}.")
+
+    # -- waiting
+
+    async def _until(self, live: Live, work: Coroutine[Any, Any, T]) -> T:
+        """Await `work`, unless the action is asked to stop first; `work` is then cancelled and the Stop raised."""
+        if live.stopping is not None:
+            work.close()
+            raise live.stopping
+        task = asyncio.ensure_future(work)
+        try:
+            while not task.done():
+                poked = asyncio.ensure_future(live.poke.wait())
+                try:
+                    await asyncio.wait({task, poked}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    poked.cancel()
+                live.poke.clear()
+                if live.stopping is not None:
+                    raise live.stopping
+            return task.result()
+        finally:
+            if not task.done():
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    # -- the line, for _Line
+
+    async def cross(self, live: Live, prepared: Prepared, connection: Connection) -> None:
+        """The last checks and DISPATCH_STARTED. Returns only when that record is durable."""
+        if live.stopping is not None:
+            raise live.stopping
+        if recomputed(live.bound, prepared) != live.bound.fingerprint:
+            raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION))
+        bound = live.bound
+        inv = self._projection.get(live.invocation_id)
+        assert inv is not None
+        assert live.deadline is not None
+        now = self._clock.wall()
+        operation = self._projection.operation_of(inv)
+        first = operation.first_dispatched
+        request_deadline = after(now, max(0.0, live.deadline - asyncio.get_running_loop().time()))
+        recovery = first.recovery_deadline if first else None
+        event = ev.DispatchStarted(
+            fingerprint=bound.fingerprint,
+            attempt=operation.dispatches + 1,
+            generation=inv.generation,
+            connection={
+                "id": connection.id,
+                "reused": connection.reused,
+                "peer": connection.peer,
+                "identity": connection.identity,
+            },
+            request_deadline=request_deadline,
+            recovery_deadline=recovery or after(request_deadline, bound.recovery_s),
+            window_open_until=_window(inv, first, now),
+        )
+        faultpoint.reach("engine:line")
+        live.crossed = True
+        before = inv
+        try:
+            _, receipt = self._projection.record(live.invocation_id, event, barrier=True)
+            await receipt.durable()
+        except JournalPoisoned:
+            live.crossed = False
+            self._projection.overrule(before)
+            raise
+        finally:
+            live.poke.set()
+        faultpoint.reach("engine:dispatched")
+
+
+class _Line:
+    """One exchange's line (port.Line): reports from the wire, as records."""
+
+    def __init__(self, engine: Engine, live: Live, prepared: Prepared, sink: ResultSink) -> None:
+        self._engine = engine
+        self._live = live
+        self._prepared = prepared
+        self._sink = sink
+
+    async def cross(self, connection: Connection) -> None:
+        await self._engine.cross(self._live, self._prepared, connection)
+
+    def request_sent(self, sent: int) -> None:
+        self._record(ev.RequestSent(sent))
+        faultpoint.reach("engine:sent")
+
+    def response_started(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
+        self._sink.start(headers)
+        self._record(ev.RemoteResponseStarted(status))
+        faultpoint.reach("engine:head")
+
+    def _record(self, event: ev.Event) -> None:
+        """A diagnosis: lost with a poisoned journal, it changes no outcome (R25)."""
+        try:
+            self._engine._projection.record(self._live.invocation_id, event)
+        except (JournalPoisoned, oc.IllegalMove):
+            pass
+
+
+CARD_ENDS: dict[CardEnd, Code] = {
+    CardEnd.EXPIRED: Code.APPROVAL_EXPIRED,
+    CardEnd.CALLER_GONE: Code.CALLER_CANCELLED,
+    CardEnd.CALLER_CANCELLED: Code.CALLER_CANCELLED,
+    CardEnd.VAULT_LOCKED: Code.VAULT_LOCKED,
+    CardEnd.BROKER_STOPPED: Code.BROKER_RESTARTED,
+}
+
+
+def _window(inv: Invocation, first: Invocation | None, now: Micros) -> Micros | None:
+    """`window_open_until`: from the operation's first dispatch, less the larger of 60 s and 5 % (R46)."""
+    if inv.key is None or inv.key_retention_s is None:
+        return None
+    if first is not None and first.window_open_until is not None:
+        return first.window_open_until
+    return after(now, inv.key_retention_s - max(60.0, inv.key_retention_s * 0.05))
+
+
+def _complete(evidence: HttpEvidence, kept: Kept) -> ev.RemoteResponseComplete:
+    return ev.RemoteResponseComplete(
+        completion=evidence.completion or "",
+        status=evidence.status,
+        headers=chosen(kept.headers),
+        remote_request_id=remote_request_id(kept.headers),
+        length=evidence.body_bytes,
+        sha256=f"sha256:{kept.body.sha256}",
+    )
+
+
+def _outcome_unknown(
+    verdict: Verdict,
+    evidence: HttpEvidence,
+    *,
+    diagnostic: dict[str, Any] | None = None,
+    body: ev.StoredBody | None = None,
+    retry_after_s: float | None = None,
+) -> ev.OutcomeUnknown:
+    return ev.OutcomeUnknown(
+        code=verdict.code,
+        retry=verdict.retry,
+        source=Source.TRANSPORT_OBSERVED,
+        observation=verdict.observation or evidence.observation or "nothing more was observed",
+        diagnostic=diagnostic,
+        body=body,
+        hop=verdict.hop,
+        retry_after_s=retry_after_s,
+        message=verdict.message,
+    )

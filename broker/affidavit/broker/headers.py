@@ -1,0 +1,56 @@
+"""Response headers: what is kept and shown, and what a target says of waiting and of its own request id. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+
+from affidavit.broker.outcome import joined
+from affidavit.broker.terms import Micros
+
+Pairs = tuple[tuple[str, str], ...]
+
+HIDDEN = frozenset({"set-cookie", "set-cookie2"})
+"""Never reach the agent (interface, Redaction)."""
+
+REQUEST_ID_HEADERS = (
+    "request-id",
+    "x-request-id",
+    "x-amzn-requestid",
+    "x-amz-request-id",
+    "x-github-request-id",
+    "x-ms-request-id",
+    "x-correlation-id",
+    "cf-ray",
+)
+"""Names under which targets give the id of their own record, the most specific habit first."""
+
+RETRY_AFTER_MAX_S = 86_400.0
+"""A longer wait is shown as this: it is advice, not evidence."""
+
+
+def chosen(headers: Pairs) -> dict[str, str]:
+    """Headers that are kept and shown: an object of lower-case names, repeats joined, cookies left out."""
+    return {name: value for name, value in joined(headers).items() if name not in HIDDEN}
+
+
+def remote_request_id(headers: Pairs) -> str | None:
+    found: Mapping[str, str] = joined(headers)
+    return next((found[name][:256] for name in REQUEST_ID_HEADERS if found.get(name)), None)
+
+
+def retry_after(headers: Pairs, now: Micros) -> float | None:
+    """Retry-After in seconds from now: a number or a date (RFC 9110, 10.2.3). None where absent or not readable."""
+    value = joined(headers).get("retry-after", "").strip()
+    if value.isascii() and value.isdigit():
+        seconds = float(value[:12])
+    else:
+        try:
+            at = parsedate_to_datetime(value)
+        except (ValueError, TypeError):
+            return None
+        if at.tzinfo is None:
+            at = at.replace(tzinfo=UTC)
+        seconds = (at - datetime.fromtimestamp(now / 1_000_000, UTC)).total_seconds()
+    return min(max(0.0, round(seconds, 3)), RETRY_AFTER_MAX_S)

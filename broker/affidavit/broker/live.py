@@ -1,0 +1,67 @@
+"""A live action: an invocation whose work this run does, and the callers that wait for it.
+
+Its facts live in the projection; this holds only what is not recorded: the request in memory, the waiters, and what
+asks it to end. Owned by the broker's loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from affidavit.broker.bound import Bound
+from affidavit.broker.outcome import Verdict
+from affidavit.broker.terms import InvocationId, SessionId
+from affidavit.broker.wire.port import Exchange
+from affidavit.journal import Receipt
+
+
+class Stop(Exception):
+    """Ends an action before the line, with its verdict (never after DISPATCH_STARTED)."""
+
+    def __init__(self, verdict: Verdict, *, field: str | None = None, message: str | None = None) -> None:
+        super().__init__(verdict.code)
+        self.verdict = verdict
+        self.field = field
+        self.message = message
+
+
+@dataclass(slots=True)
+class Live:
+    """One action at work. `stopping` is set at most once and is heeded only before the line."""
+
+    invocation_id: InvocationId
+    bound: Bound
+    accepted: Receipt
+    sessions: set[SessionId]
+    poke: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set whenever one of the fields below changed: the engine looks again."""
+    finished: asyncio.Event = field(default_factory=asyncio.Event)
+    """The verdict is durable, or can no longer be."""
+    stopping: Stop | None = None
+    crossed: bool = False
+    """DISPATCH_STARTED was appended. From here on nothing stops the recording."""
+    cancelled: bool = False
+    caller_gone: bool = False
+    deadline: float | None = None
+    """The loop's time; set when authorisation ends."""
+    exchange: Exchange | None = None
+
+    def stop(self, stop: Stop) -> bool:
+        """Ask for an end before the line; False if the line is crossed or an end was asked for already."""
+        if self.crossed or self.stopping is not None or self.finished.is_set():
+            return False
+        self.stopping = stop
+        self.poke.set()
+        return True
+
+    async def wait(self, seconds: float) -> bool:
+        """Whether the action finished within `seconds`."""
+        if self.finished.is_set():
+            return True
+        try:
+            async with asyncio.timeout(seconds):
+                await self.finished.wait()
+        except TimeoutError:
+            return False
+        return True

@@ -1,0 +1,434 @@
+"""The operator's side of the broker (`api.OperatorApi`): what a person decides, attests and changes.
+
+Nothing that loosens works without the passphrase, whoever calls (R73). Every change is a record. Owned by the broker's
+loop; Argon2id, the keyring and the vault's files are waited for in a thread.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from affidavit.broker import events as ev
+from affidavit.broker.adopted import adopting
+from affidavit.broker.agent import events_of, list_actions, shown_credential
+from affidavit.broker.api import CardWatcher, Json, OperatorRefused
+from affidavit.broker.card import Card, Decision, Scope
+from affidavit.broker.contract import ContractRefused
+from affidavit.broker.core import Core
+from affidavit.broker.envelope import BodyView, envelope
+from affidavit.broker.outcome import IllegalMove, Invocation
+from affidavit.broker.passphrase import GateFull, PassphraseGate
+from affidavit.broker.results import ResultUnreadable
+from affidavit.broker.secret import overwrite
+from affidavit.broker.settings import SETTINGS, SettingRefused, format_value, parse_value
+from affidavit.broker.terms import (
+    ApprovalMode,
+    Code,
+    InvocationId,
+    Kind,
+    Outcome,
+    Retry,
+    Source,
+    State,
+)
+from affidavit.broker.vault.credentials import CAUTIONS, Added, NewCredential
+from affidavit.broker.vault.errors import VaultError, WrongPassphrase
+from affidavit.journal import JournalPoisoned
+
+T = TypeVar("T")
+
+NOTE_MAX = 4000
+REFERENCE_MAX = 512
+
+
+class OperatorSide:
+    """Implements `api.OperatorApi`."""
+
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._gate = PassphraseGate(clock=core.loop.time, warn=self._warn)
+
+    # -- vault
+
+    async def unlock(self, passphrase: bytearray, *, program: str) -> Json:
+        core = self._core
+        was_locked = core.locked
+        await self._attempt(lambda: self._in_thread(lambda: core.vault.unlock(passphrase)), passphrase, program)
+        if was_locked and core.locked:
+            core.opened(program)
+        return {"vault": "ready", "pending_contracts": len(core.contracts.pending) if core.contracts else 0}
+
+    async def lock(self, *, why: str) -> None:
+        await self._core.lock(why)
+
+    async def check_passphrase(self, passphrase: bytearray) -> None:
+        await self._attempt(lambda: self._in_thread(lambda: self._core.vault.check(passphrase)), passphrase, "operator")
+
+    async def status(self) -> Json:
+        return self._core.status()
+
+    def on_status(self, listener: Callable[[Json], None]) -> Callable[[], None]:
+        stop = self._core.on_status(lambda: listener(self._core.status()))
+        listener(self._core.status())
+        return stop
+
+    # -- cards
+
+    def cards(self) -> Sequence[Card]:
+        return self._core.desk.cards()
+
+    def watch_cards(self, watcher: CardWatcher) -> Callable[[], None]:
+        return self._core.desk.watch(watcher)
+
+    def card_shown(self, invocation_id: InvocationId) -> None:
+        self._core.desk.shown(invocation_id)
+
+    async def decide(self, invocation_id: InvocationId, decision: Decision) -> Json:
+        card = self._card(invocation_id)
+        if decision.approve:
+            if card.mode is ApprovalMode.PASSPHRASE:
+                raise OperatorRefused(
+                    "wrong_passphrase", "This card takes the passphrase.", remedy="Approve it with the passphrase."
+                )
+            if card.tick is not None and not decision.tick:
+                raise OperatorRefused("invalid", "The tick is missing.", field="tick", remedy="Tick it, or deny.")
+            if decision.scope not in card.scopes:
+                raise OperatorRefused("invalid", "This card has no such scope.", field="scope", remedy="Approve once.")
+            decision = Decision(True, decision.scope, "card", "card", decision.tick)
+        return await self._decided(invocation_id, decision)
+
+    async def approve_by_passphrase(
+        self, invocation_id: InvocationId, *, scope: str | None, passphrase: bytearray, means: str
+    ) -> Json:
+        card = self._card(invocation_id)
+        await self.check_passphrase(passphrase)
+        try:
+            chosen = card.preselected if scope is None else Scope(scope)
+        except ValueError:
+            raise OperatorRefused("invalid", "A scope is once or session.", field="scope") from None
+        if chosen not in card.scopes:
+            raise OperatorRefused("invalid", "This card has no such scope.", field="scope", remedy="Use --scope once.")
+        return await self._decided(invocation_id, Decision(True, chosen, means, "operator", tick=card.tick is not None))
+
+    def _card(self, invocation_id: InvocationId) -> Card:
+        card = self._core.desk.card(invocation_id)
+        if card is None:
+            raise _too_late()
+        return card
+
+    async def _decided(self, invocation_id: InvocationId, decision: Decision) -> Json:
+        if not self._core.desk.decide(invocation_id, decision):
+            raise _too_late()
+        return {"invocation_id": invocation_id, "decision": "approved" if decision.approve else "denied"}
+
+    # -- actions
+
+    async def action_get(self, invocation_id: InvocationId) -> Json:
+        inv = self._core.projection.get(invocation_id)
+        if inv is None:
+            raise OperatorRefused("not_known", "No such invocation is recorded here.", field="invocation_id")
+        await self._settle_records()
+        return self._shown(inv)
+
+    async def action_list(self, *, outcome: str | None, state: str | None, limit: int, before: str | None) -> Json:
+        await self._settle_records()
+        return list_actions(self._core, program=None, outcome=outcome, state=state, limit=limit, before=before)
+
+    async def unknown(self) -> Sequence[Json]:
+        await self._settle_records()
+        now = self._core.clock.wall()
+
+        def order(inv: Invocation) -> tuple[bool, int]:
+            deadline = inv.recovery_deadline or 0
+            return deadline > now, deadline
+
+        return [self._shown(inv) for inv in sorted(self._core.unknown_operations(), key=order)]
+
+    async def attest(
+        self,
+        invocation_id: InvocationId,
+        *,
+        outcome: str,
+        note: str,
+        reference: str | None,
+        item: str | None,
+        supersedes: int | None,
+        passphrase: bytearray,
+    ) -> Json:
+        """Append an attestation beside the attempt (R57): it never rewrites it and never poses as an answer."""
+        try:
+            settled = _settlement(outcome, note, reference, item, supersedes)
+            inv = self._core.projection.get(invocation_id)
+            if inv is None:
+                raise OperatorRefused("not_known", "No such invocation is recorded here.", field="invocation_id")
+            if item is not None:
+                raise OperatorRefused("not_known", "This action has no items.", field="item")
+        except OperatorRefused:
+            overwrite(passphrase)
+            raise
+        await self.check_passphrase(passphrase)
+        self._require_open()
+        try:
+            inv, receipt = self._core.projection.record(invocation_id, settled, barrier=True)
+            await receipt.durable()
+        except IllegalMove:
+            raise _not_attestable(self._core.projection.get(invocation_id) or inv) from None
+        except JournalPoisoned as poisoned:
+            raise OperatorRefused("poisoned", str(poisoned), remedy=poisoned.remedy) from None
+        self._core.spool.drop(invocation_id)
+        return {**self._shown(inv), "record": inv.settlement_record}
+
+    # -- credentials
+
+    async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json:
+        await self._proved(passphrase, secret)
+        fields = {name: params.get(name) for name in ("approval", "header", "format", "username")}
+        new = NewCredential(
+            name=str(params.get("name", "")),
+            kind=str(params.get("kind", "")),
+            target=str(params.get("target", "")),
+            private=bool(params.get("private", False)),
+            **{k: str(v) if v is not None else None for k, v in fields.items()},
+        )
+        added = await self._change(lambda: self._core.vault.credentials.add(new, secret))
+        return self._credential_changed("added", added)
+
+    async def credential_list(self, passphrase: bytearray | None) -> Json:
+        if passphrase is None:
+            raise OperatorRefused("wrong_passphrase", "The list takes the passphrase.")
+        await self.check_passphrase(passphrase)
+        self._require_open()
+        return {"credentials": [shown_credential(c) for c in self._core.vault.credentials.list()]}
+
+    async def credential_rotate(self, name: str, secret: bytearray, passphrase: bytearray) -> Json:
+        await self._proved(passphrase, secret)
+        added = await self._change(lambda: self._core.vault.credentials.rotate(name, secret))
+        return self._credential_changed("rotated", added)
+
+    async def credential_remove(self, name: str, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        removed = await self._change(lambda: self._core.vault.credentials.remove(name))
+        self._note_change("credential", removed.name, removed.version, "removed")
+        return {"name": removed.name, "removed": True}
+
+    def _credential_changed(self, how: str, added: Added) -> Json:
+        credential = added.credential
+        self._note_change("credential", credential.name, credential.version, how)
+        return {**shown_credential(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
+
+    # -- contracts
+
+    async def contract_pending(self) -> Json:
+        self._require_open()
+        self._core.load_contracts()
+        assert self._core.contracts is not None
+        return {
+            "files": [
+                {
+                    "file": p.file,
+                    "id": p.contract_id,
+                    "state": p.state,
+                    "difference": p.difference,
+                    "problems": list(p.problems),
+                    "text": p.text,
+                }
+                for p in self._core.contracts.pending
+            ]
+        }
+
+    async def contract_adopt(self, files: Sequence[tuple[str, str]], passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        core = self._core
+        in_force = await self._change(core.vault.operator.contracts)
+        try:
+            checked = adopting(files, in_force)
+        except ContractRefused as refused:
+            raise OperatorRefused("invalid", " ".join(map(str, refused.problems)), field="files") from None
+        except ValueError as conflict:
+            raise OperatorRefused("conflict", str(conflict), field="files", remedy="Narrow one of them.") from None
+        before = {a.contract_id: a.digest for a in in_force}
+        await self._change(lambda: core.vault.operator.adopt(list(checked.adoptions)))
+        for adoption in checked.adoptions:
+            receipt = core.projection.note(
+                Kind.CONTRACT_ADOPTED,
+                {
+                    "id": adoption.contract_id,
+                    "digest": adoption.digest,
+                    "file": adoption.file,
+                    "digest_before": before.get(adoption.contract_id),
+                },
+                barrier=True,
+            )
+            await self._recorded(receipt.durable())
+        core.load_contracts()
+        core.changed()
+        return {"adopted": [{"id": a.contract_id, "digest": a.digest, "file": a.file} for a in checked.adoptions]}
+
+    async def contract_list(self) -> Json:
+        self._require_open()
+        assert self._core.contracts is not None
+        return {"contracts": self._core.contracts.shown()}
+
+    # -- settings
+
+    async def settings_show(self) -> Json:
+        core = self._core
+        return {"settings": core.shown_settings()}
+
+    async def settings_set(self, key: str, value: str, passphrase: bytearray) -> Json:
+        try:
+            parsed = parse_value(key, value)
+        except SettingRefused as refused:
+            overwrite(passphrase)
+            raise OperatorRefused(
+                "invalid", refused.message, field="key" if key not in SETTINGS else "value", remedy=refused.remedy
+            ) from None
+        await self._proved(passphrase)
+        text = format_value(parsed)
+        before = await self._change(lambda: self._core.vault.operator.set_setting(key, text))
+        self._core.apply_settings()
+        self._core.load_contracts()
+        self._note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
+        return {"key": key, "value": text, "before": before}
+
+    # -- inside
+
+    def _require_open(self) -> None:
+        if self._core.locked:
+            raise OperatorRefused("locked", "The vault is locked.", remedy="Unlock it: affidavit unlock")
+
+    async def _proved(self, passphrase: bytearray, *secrets: bytearray) -> None:
+        """The passphrase is right and the vault open; else every secret that came along is overwritten."""
+        try:
+            await self.check_passphrase(passphrase)
+            self._require_open()
+        except BaseException:
+            for secret in secrets:
+                overwrite(secret)
+            raise
+
+    async def _attempt(self, check: Callable[[], Awaitable[T]], passphrase: bytearray, program: str) -> T:
+        try:
+            return await self._gate.attempt(check, program=program)
+        except WrongPassphrase as wrong:
+            self._core.projection.note(Kind.PASSPHRASE_REFUSED, {"program": program})
+            raise OperatorRefused("wrong_passphrase", wrong.message, remedy=wrong.remedy, field="passphrase") from None
+        except GateFull:
+            raise OperatorRefused(
+                "wrong_passphrase", "Too many programs are trying passphrases.", remedy="Wait a minute, then try again."
+            ) from None
+        except VaultError as error:
+            raise _refused(error) from None
+        finally:
+            overwrite(passphrase)
+
+    async def _change(self, work: Callable[[], T]) -> T:
+        try:
+            return await self._in_thread(work)
+        except VaultError as error:
+            raise _refused(error) from None
+
+    async def _in_thread(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(None, work)
+
+    async def _recorded(self, durable: Awaitable[None]) -> None:
+        try:
+            await durable
+        except JournalPoisoned as poisoned:
+            raise OperatorRefused("poisoned", str(poisoned), remedy=poisoned.remedy) from None
+
+    async def _settle_records(self) -> None:
+        try:
+            await self._core.projection.flush().durable()
+        except JournalPoisoned:
+            pass
+
+    def _note_change(self, what: str, name: str, version: int | None, how: str) -> None:
+        self._core.projection.note(
+            Kind.OPERATOR_CHANGED, {"what": what, "name": name, "version": version, "how": how}, barrier=True
+        )
+        self._core.changed()
+
+    def _shown(self, inv: Invocation) -> dict[str, Any]:
+        core = self._core
+        seal = "operator_unlock" if core.locked else None
+        body: dict[str, Any] | None = None
+        if seal is None and inv.body is not None and not inv.expired:
+            try:
+                body = core.results.view(inv.invocation_id, inv.body)
+            except ResultUnreadable:
+                body = None
+        out = envelope(inv, core.projection.operation_of(inv), core.clock.wall(), BodyView(seal, body))
+        out["events"] = events_of(core, inv, sealed=core.locked)
+        out["title"] = inv.title
+        out["agent"] = inv.agent
+        return out
+
+    def _warn(self, count: int, program: str) -> None:
+        self._core.alert("passphrase", f"{count} wrong passphrases in a row, the last from {program}.")
+
+
+def _settlement(
+    outcome: str, note: str, reference: str | None, item: str | None, supersedes: int | None
+) -> ev.OutcomeSettled:
+    if outcome not in (Outcome.COMMITTED, Outcome.REJECTED):
+        raise OperatorRefused("invalid", "An attested outcome is committed or rejected.", field="outcome")
+    if not note.strip():
+        raise OperatorRefused(
+            "invalid", "Say what was checked and what it showed.", field="note", remedy="Add --note TEXT."
+        )
+    if len(note) > NOTE_MAX:
+        raise OperatorRefused("invalid", f"The note is longer than {NOTE_MAX} characters.", field="note")
+    if reference is not None and len(reference) > REFERENCE_MAX:
+        raise OperatorRefused("invalid", f"The reference is longer than {REFERENCE_MAX} characters.", field="reference")
+    retry = Retry.NEVER if outcome == Outcome.COMMITTED else Retry.AFTER_CORRECTION
+    return ev.OutcomeSettled(
+        Outcome(outcome),
+        Code.SETTLED_BY_OPERATOR,
+        retry,
+        Source.OPERATOR_ATTESTED,
+        item=item,
+        note=note,
+        reference=reference,
+        supersedes=supersedes,
+    )
+
+
+def _not_attestable(inv: Invocation) -> OperatorRefused:
+    if inv.state is State.SETTLED and inv.source is Source.OPERATOR_ATTESTED:
+        return OperatorRefused(
+            "conflict",
+            f"It was attested as {inv.outcome} in record {inv.settlement_record}.",
+            field="supersedes",
+            remedy=f"To correct it, name that record: --supersedes {inv.settlement_record}",
+        )
+    if inv.state is State.SETTLED:
+        record = inv.settlement_record or inv.result_record
+        return OperatorRefused(
+            "conflict", f"Record {record} settled it as {inv.outcome}; an attestation is weaker.", field="invocation_id"
+        )
+    if inv.state is State.STOPPED:
+        return OperatorRefused(
+            "conflict", "Nothing was sent, and that is proven: there is nothing to attest.", field="invocation_id"
+        )
+    return OperatorRefused(
+        "conflict",
+        "It is still running; its outcome may yet be recorded.",
+        field="invocation_id",
+        remedy="Wait for its deadline, or cancel it.",
+    )
+
+
+def _too_late() -> OperatorRefused:
+    return OperatorRefused(
+        "too_late",
+        "This card is gone: decided elsewhere, expired, or its caller ended. Nothing was done.",
+        field="invocation_id",
+        remedy="affidavit approvals lists what waits.",
+    )
+
+
+def _refused(error: VaultError) -> OperatorRefused:
+    return OperatorRefused(error.code, error.message, field=error.field, remedy=error.remedy)

@@ -1,0 +1,101 @@
+"""The request in a private buffer, and the way back from it to the fingerprint that was approved (R13, R15).
+
+`prepare` adds what the broker itself sends (Host, Content-Length, Accept-Encoding, ...) and what the credential
+injects. `recomputed` takes the buffer apart again, right before the first write: it is not told what was approved, so a
+changed byte anywhere gives another fingerprint.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from affidavit.broker.bound import Bound
+from affidavit.broker.fingerprint import Headers, dispatch_fingerprint
+from affidavit.broker.inject import Injection
+from affidavit.broker.wire.port import PreparedRequest
+from affidavit.resources import __version__
+
+OWN_HEADERS: tuple[tuple[str, str], ...] = (
+    ("User-Agent", f"affidavit/{__version__}"),
+    ("Accept", "*/*"),
+    ("Accept-Encoding", "identity"),
+)
+"""Sent unless the agent set them. Identity keeps the answer's bytes the ones that the target's framing counts."""
+
+BODY_METHODS = frozenset({"POST", "PUT", "PATCH"})
+"""Methods that announce a length even of an empty body (RFC 9110, 8.6)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A whole request, secret included, and what redaction must look for in its answer. Its repr names no value."""
+
+    request: PreparedRequest = field(repr=False)
+    whole: tuple[bytes, ...] = field(default=(), repr=False)
+    """Injected values, redacted whatever their length."""
+    secret: bytes = field(default=b"", repr=False)
+    injected_headers: int = 0
+    """How many of the request's headers, at the end, the credential added."""
+    injected_query: bytes | None = field(default=None, repr=False)
+
+
+class Secrets(Protocol):
+    """Where the engine gets secrets from, late; and how what may hold one is made safe to keep."""
+
+    async def injection(self, bound: Bound) -> Injection | None:
+        """What the bound credential adds; None without one. Raises Stop where the secret cannot be used."""
+
+    def redacted(self, bound: Bound, data: bytes) -> bytes:
+        """`data` without any form of the secret that this action used."""
+
+    def release(self, bound: Bound) -> None:
+        """The action has ended: forget its secret."""
+
+
+def prepare(bound: Bound, injection: Injection | None) -> Prepared:
+    """Build the request. The order of headers: Host, the agent's, the broker's own, Content-Length, the injected."""
+    given = {name.lower() for name, _ in bound.headers}
+    headers: list[tuple[bytes, bytes]] = [(b"Host", bound.target.authority.encode("ascii"))]
+    headers += [(name.encode("ascii"), value.encode("latin-1")) for name, value in bound.headers]
+    headers += [(n.encode("ascii"), v.encode("ascii")) for n, v in OWN_HEADERS if n.lower() not in given]
+    if bound.has_body or bound.method in BODY_METHODS:
+        headers.append((b"Content-Length", str(len(bound.body)).encode("ascii")))
+    injected = injection.headers if injection else ()
+    target = bound.target.origin_form
+    query = injection.query if injection else None
+    if query is not None:
+        target += (b"&" if bound.target.query else b"" if bound.target.query is not None else b"?") + query
+    request = PreparedRequest(
+        method=bound.method,
+        scheme=bound.target.scheme,
+        host=bound.target.host,
+        port=bound.target.port,
+        target=target,
+        headers=(*headers, *injected),
+        body=bound.body,
+    )
+    return Prepared(
+        request,
+        whole=injection.whole if injection else (),
+        secret=injection.secret if injection else b"",
+        injected_headers=len(injected),
+        injected_query=query,
+    )
+
+
+def recomputed(bound: Bound, prepared: Prepared) -> str:
+    """The dispatch fingerprint of what is about to go out; "" where the buffer does not fit what is bound at all."""
+    request = prepared.request
+    if (request.scheme, request.host, request.port) != (bound.target.scheme, bound.target.host, bound.target.port):
+        return ""
+    sent = request.headers[: len(request.headers) - prepared.injected_headers]
+    target = request.target
+    if prepared.injected_query is not None:
+        target = target.removesuffix(prepared.injected_query)
+        target = target[:-1] if target[-1:] in (b"&", b"?") and bound.target.query != "" else target
+    given = {name.lower() for name, _ in bound.headers}
+    own = {b"host", b"content-length"} | {n.lower().encode() for n, _ in OWN_HEADERS if n.lower() not in given}
+    agent: Headers = tuple((n.decode("ascii"), v.decode("latin-1")) for n, v in sent if n.lower() not in own)
+    url = bound.target.origin + target.decode("ascii")
+    return dispatch_fingerprint(bound.dispatch(request.method, url, agent, request.body))

@@ -1,0 +1,406 @@
+"""The projection: every invocation as its records prove it, and the one way to append an event.
+
+`record` folds the events and appends records and row in one transaction, so that the journal's clear columns never say
+anything that its records do not. Invocations of this run are kept in memory; older ones are read back: whole while the
+vault is open, else from their clear columns (`Invocation.partial`). Owned by the broker's loop.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from affidavit.broker import events as ev
+from affidavit.broker.advice import Operation
+from affidavit.broker.moment import Clock
+from affidavit.broker.outcome import Confirmed, Invocation, apply
+from affidavit.broker.terms import (
+    Code,
+    Effect,
+    InvocationId,
+    Kind,
+    Micros,
+    OperationId,
+    Outcome,
+    Phase,
+    Retry,
+    Source,
+    State,
+)
+from affidavit.journal import ActionRow, ActionView, Blob, Draft, Journal, Name, Opener, Reader, Receipt, Record
+
+KEPT = 256
+"""Finished invocations kept in memory; older ones are read back from the journal."""
+
+
+@dataclass(slots=True)
+class _Held:
+    inv: Invocation
+    receipt: Receipt
+    names: tuple[int | None, int | None, int | None] | None
+    """The row's interned names where the texts are sealed to us."""
+    digests: tuple[str | None, ...] | None = None
+
+
+class Projection:
+    """All invocations. `opener` is None while the vault is locked."""
+
+    def __init__(self, journal: Journal, clock: Clock) -> None:
+        self._journal = journal
+        self._clock = clock
+        self._reader: Reader = journal.reader()
+        self._held: OrderedDict[InvocationId, _Held] = OrderedDict()
+        self._operations: dict[OperationId, list[InvocationId]] = {}
+        self._listeners: list[Callable[[Invocation], None]] = []
+        self.opener: Opener | None = None
+
+    # -- writing
+
+    def record(
+        self,
+        invocation_id: InvocationId,
+        *events: ev.Event,
+        barrier: bool = False,
+        blobs: Sequence[Blob] = (),
+    ) -> tuple[Invocation, Receipt]:
+        """Append events of one invocation, in order. Raises IllegalMove or JournalPoisoned; then nothing changed."""
+        at = self._clock.wall()
+        held = self._held.get(invocation_id) or self._load(invocation_id)
+        before = held.inv if held else None
+        folded: list[Invocation] = []
+
+        def project(seqs: Sequence[int]) -> Sequence[ActionRow]:
+            inv = before
+            for seq, event in zip(seqs, events, strict=True):
+                inv = apply(inv, event, invocation_id=invocation_id, seq=seq, at=at)
+            assert inv is not None
+            folded.append(inv)
+            return (self._row(inv, held),)
+
+        drafts = [Draft(str(e.kind), invocation_id, ev.encode(e), at) for e in events]
+        receipt = self._journal.append(drafts, project, barrier=barrier, blobs=blobs)
+        inv = folded[0]
+        self._hold(inv, receipt, held)
+        for listener in self._listeners:
+            listener(inv)
+        return inv, receipt
+
+    def note(self, kind: Kind, payload: dict[str, Any], *, barrier: bool = False) -> Receipt:
+        """Append a record that belongs to no invocation."""
+        return self._journal.append([Draft(str(kind), None, payload, self._clock.wall())], barrier=barrier)
+
+    def flush(self) -> Receipt:
+        """Make everything that was appended so far durable."""
+        return self._journal.flush()
+
+    def overrule(self, inv: Invocation) -> None:
+        """Hold what is true in memory where the journal can no longer take a record (poisoned)."""
+        held = self._held.get(inv.invocation_id)
+        if held is not None:
+            held.inv = inv
+        for listener in self._listeners:
+            listener(inv)
+
+    def on_change(self, listener: Callable[[Invocation], None]) -> None:
+        self._listeners.append(listener)
+
+    # -- reading
+
+    def get(self, invocation_id: InvocationId) -> Invocation | None:
+        held = self._held.get(invocation_id) or self._load(invocation_id)
+        return held.inv if held else None
+
+    def durable(self, invocation_id: InvocationId) -> Receipt | None:
+        """The receipt of the newest record of an invocation of this run."""
+        held = self._held.get(invocation_id)
+        return held.receipt if held else None
+
+    def operation(self, operation_id: OperationId) -> Operation:
+        """All bound invocations of an operation, oldest first; none if it is not known."""
+        ids = self._operations.get(operation_id)
+        if ids is None:
+            ids = [InvocationId(v.invocation_id) for v in reversed(self._reader.actions_of(operation_id))]
+            ids += [i for i, h in self._held.items() if h.inv.operation_id == operation_id and bound(h.inv)]
+            ids = list(dict.fromkeys(ids))
+        return Operation(tuple(m for m in map(self.get, ids) if m is not None))
+
+    def operation_of(self, inv: Invocation) -> Operation:
+        """The operation of an invocation; one that was never bound stands alone."""
+        if inv.operation_id is None or not bound(inv):
+            return Operation((inv,))
+        operation = self.operation(inv.operation_id)
+        if any(m.invocation_id == inv.invocation_id for m in operation.members):
+            return operation
+        return Operation((*operation.members, inv))
+
+    def unresolved_by_effect(self, effect_digest: str) -> Invocation | None:
+        """A write of this effect that is open, or whose operation is unknown; the newest."""
+        found = [h.inv for h in self._held.values() if h.inv.effect_digest == effect_digest]
+        known = {i.invocation_id for i in found}
+        for view in self._reader.by_effect(self._digest("effect", effect_digest)):
+            if view.invocation_id not in known:
+                older = self.get(InvocationId(view.invocation_id))
+                if older is not None:
+                    found.append(older)
+        for inv in sorted(found, key=lambda i: i.accepted_record, reverse=True):
+            if inv.effect is not Effect.WRITE:
+                continue
+            if not inv.finished or self.operation_of(inv).outcome()[0] is Outcome.UNKNOWN:
+                return inv
+        return None
+
+    def by_key(self, key: str) -> Invocation | None:
+        """The newest invocation that carries this idempotency key."""
+        for held in reversed(self._held.values()):
+            if held.inv.key == key:
+                return held.inv
+        views = self._reader.by_key(self._digest("key", key))
+        return self.get(InvocationId(views[0].invocation_id)) if views else None
+
+    def unknown(self) -> list[Invocation]:
+        """Invocations whose own outcome is unknown and whose verdict is recorded, oldest first."""
+        ids = [InvocationId(v.invocation_id) for v in self._reader.unknown_actions()]
+        ids += [i for i, h in self._held.items() if h.inv.state is State.UNKNOWN]
+        found = [self.get(i) for i in dict.fromkeys(ids)]
+        return sorted((i for i in found if i and i.state is State.UNKNOWN), key=lambda i: i.accepted_record)
+
+    def open(self) -> list[Invocation]:
+        return [h.inv for h in self._held.values() if not h.inv.finished]
+
+    def open_in_journal(self) -> list[InvocationId]:
+        """What recovery looks at: open invocations that an earlier run left."""
+        return [InvocationId(v.invocation_id) for v in self._reader.open_actions()]
+
+    def records(self, invocation_id: InvocationId) -> list[tuple[Record, dict[str, Any] | None]]:
+        """An invocation's durable records with their payloads; None where they are sealed to us."""
+        return [(r, self._payload(r)) for r in self._reader.records(invocation_id)]
+
+    def last_stop_was_clean(self) -> bool:
+        """Whether the last run that is recorded ended by BROKER_STOPPED. True for a new journal."""
+        last = self.head_record()
+        while last > 0:
+            for record in reversed(self._reader.records_between(max(1, last - 99), last)):
+                if record.kind in (Kind.BROKER_STARTED, Kind.BROKER_STOPPED):
+                    return record.kind == Kind.BROKER_STOPPED
+            last -= 100
+        return True
+
+    def head_record(self) -> int:
+        """The number of the newest durable record."""
+        return self._reader.head().seq
+
+    @property
+    def reader(self) -> Reader:
+        return self._reader
+
+    def same_request(self, inv: Invocation, request_fingerprint: str) -> bool:
+        """Whether an invocation asked for the same; works on clear columns by digest."""
+        if inv.request_fingerprint is not None:
+            return inv.request_fingerprint == request_fingerprint
+        view = self._reader.action(inv.invocation_id)
+        return view is not None and view.request_digest == self._digest("request", request_fingerprint)
+
+    def program_digest(self, program: str) -> str:
+        return self._digest("program", program)
+
+    def seal(self) -> None:
+        """Forget what only an open vault may show; what still runs is kept."""
+        self.opener = None
+        for invocation_id in [i for i, h in self._held.items() if h.inv.finished]:
+            del self._held[invocation_id]
+        self._operations = {op: ids for op, ids in self._operations.items() if any(i in self._held for i in ids)}
+
+    # -- inside
+
+    def _digest(self, domain: str, text: str | None) -> str:
+        return self._journal.digest(domain, (text or "").encode())
+
+    def _payload(self, record: Record) -> dict[str, Any] | None:
+        if self.opener is not None:
+            return self.opener.payload(record)
+        return None
+
+    def _hold(self, inv: Invocation, receipt: Receipt, before: _Held | None) -> None:
+        self._held[inv.invocation_id] = _Held(
+            inv, receipt, before.names if before else None, before.digests if before else None
+        )
+        if inv.operation_id is not None and bound(inv):
+            ids = self._operations.get(inv.operation_id)
+            if ids is None:
+                ids = [m.invocation_id for m in self.operation(inv.operation_id).members]
+                self._operations[inv.operation_id] = ids
+            if inv.invocation_id not in ids:
+                ids.append(inv.invocation_id)
+        if len(self._held) > KEPT:
+            self._evict()
+
+    def _evict(self) -> None:
+        for invocation_id, held in list(self._held.items()):
+            if len(self._held) <= KEPT:
+                return
+            if held.inv.finished and held.receipt.done:
+                del self._held[invocation_id]
+                operation_id = held.inv.operation_id
+                if operation_id is not None and operation_id in self._operations:
+                    ids = self._operations[operation_id]
+                    if not any(i in self._held for i in ids):
+                        del self._operations[operation_id]
+
+    def _load(self, invocation_id: InvocationId) -> _Held | None:
+        view = self._reader.action(invocation_id)
+        if view is None:
+            return None
+        names = (view.target, view.agent, view.contract)
+        digests = (view.request_digest, view.effect_digest, view.key_digest, view.program_digest)
+        receipt = _Durable()
+        if self.opener is None:
+            return _Held(from_columns(view), receipt, names, digests)
+        inv: Invocation | None = None
+        for record, payload in self.records(invocation_id):
+            event = ev.decode(Kind(record.kind), payload or {})
+            inv = apply(inv, event, invocation_id=invocation_id, seq=record.seq, at=Micros(record.at))
+        return _Held(inv, receipt, None) if inv is not None else None
+
+    def _row(self, inv: Invocation, before: _Held | None) -> ActionRow:
+        names, digests = (before.names, before.digests) if before and inv.partial else (None, None)
+        target = None
+        if inv.target is not None:
+            target = f"{inv.target.get('method', '')} {inv.target.get('url', '').partition('?')[0]}".strip()
+        request, effect, key, program = digests or (
+            self._digest("request", inv.request_fingerprint) if inv.request_fingerprint else None,
+            self._digest("effect", inv.effect_digest) if inv.effect_digest else None,
+            self._digest("key", inv.key) if inv.key else None,
+            self._digest("program", inv.program) if inv.program else None,
+        )
+        return ActionRow(
+            invocation_id=inv.invocation_id,
+            operation_id=inv.operation_id if inv.operation_id and bound(inv) else "",
+            correlation_id=inv.correlation_id,
+            session_id=inv.session_id,
+            accepted_at=inv.accepted_at,
+            dispatched_at=inv.dispatched_at,
+            settled_at=inv.settled_at,
+            state=str(inv.state),
+            phase=str(inv.phase),
+            outcome=str(inv.outcome),
+            code=str(inv.code),
+            retry=str(inv.retry),
+            effect=str(inv.effect) if inv.effect else None,
+            idempotent=inv.idempotent,
+            needs=inv.needs,
+            refers_to=inv.refers_to,
+            retry_of=inv.retry_of,
+            attempt=inv.attempt,
+            generation=inv.generation,
+            attempts_limit=inv.attempts_limit,
+            accepted_record=inv.accepted_record,
+            dispatch_record=inv.dispatch_record,
+            last_record=inv.last.record if inv.last else None,
+            last_stage=inv.last.stage if inv.last else None,
+            last_at=inv.last.at if inv.last else None,
+            result_record=inv.result_record,
+            window_open_until=inv.window_open_until,
+            request_deadline=inv.request_deadline,
+            recovery_deadline=inv.recovery_deadline,
+            has_lookup=inv.has_lookup,
+            key_kept=inv.key is not None or inv.window_open_until is not None,
+            source=str(inv.source) if inv.source else None,
+            delivery=inv.delivery,
+            request_digest=request,
+            effect_digest=effect,
+            key_digest=key,
+            program_digest=program,
+            target=names[0] if names else Name("target", target) if target else None,
+            agent=names[1] if names else Name("agent", inv.agent) if inv.agent else None,
+            contract=names[2] if names else Name("contract", inv.contract_id) if inv.contract_id else None,
+        )
+
+
+class _Durable(Receipt):
+    """The receipt of what was read back: durable already."""
+
+    def __init__(self) -> None:
+        super().__init__(())
+        self.resolve()
+
+
+def bound(inv: Invocation) -> bool:
+    """Whether the operation id is bound: only from PREFLIGHT_VALIDATED on (interface, Operations)."""
+    return Kind.PREFLIGHT_VALIDATED in inv.seen or (inv.partial and inv.operation_id is not None)
+
+
+def clear(inv: Invocation) -> Invocation:
+    """What every session may know: ids, times, verdicts; sealed details as None (interface, Results)."""
+    return replace(
+        inv,
+        partial=True,
+        asked={},
+        reason=None,
+        request_fingerprint=None,
+        target=None,
+        title=None,
+        contract_id=None,
+        contract_digest=None,
+        fingerprint=None,
+        answers=None,
+        credential_id=None,
+        credential_name=None,
+        key=None,
+        key_scope=None,
+        lookup=None,
+        spool=None,
+        approval=None,
+        attempts=(),
+        connection=None,
+        completion=None,
+        status=None,
+        headers={},
+        remote_request_id=None,
+        response_sha256=None,
+        observation=None,
+        diagnostic=None,
+        message=None,
+        settlement=None,
+    )
+
+
+def from_columns(view: ActionView) -> Invocation:
+    """What the clear columns alone say of an invocation."""
+    state = State(view.state)
+    return Invocation(
+        invocation_id=InvocationId(view.invocation_id),
+        state=state,
+        partial=True,
+        accepted_at=Micros(view.accepted_at or 0),
+        accepted_record=view.accepted_record or 0,
+        phase=Phase(view.phase or Phase.VALIDATION),
+        outcome=Outcome(view.outcome or Outcome.NOT_ATTEMPTED),
+        code=Code(view.code or Code.IN_PROGRESS),
+        retry=Retry(view.retry or Retry.FETCH_RESULT),
+        session_id=view.session_id or "",
+        operation_id=OperationId(view.operation_id) if view.operation_id else None,
+        correlation_id=view.correlation_id,
+        effect=Effect(view.effect) if view.effect else None,
+        idempotent=view.idempotent,
+        needs=view.needs,
+        refers_to=view.refers_to,
+        retry_of=view.retry_of,
+        attempt=view.attempt,
+        generation=view.generation or 0,
+        attempts_limit=view.attempts_limit,
+        dispatch_record=view.dispatch_record,
+        dispatched_at=Micros(view.dispatched_at) if view.dispatched_at is not None else None,
+        settled_at=Micros(view.settled_at) if view.settled_at is not None else None,
+        last=Confirmed(view.last_stage, Micros(view.last_at or 0), view.last_record)
+        if view.last_stage is not None and view.last_record is not None
+        else None,
+        result_record=view.result_record,
+        window_open_until=Micros(view.window_open_until) if view.window_open_until is not None else None,
+        request_deadline=Micros(view.request_deadline) if view.request_deadline is not None else None,
+        recovery_deadline=Micros(view.recovery_deadline) if view.recovery_deadline is not None else None,
+        has_lookup=bool(view.has_lookup),
+        source=Source(view.source) if view.source else None,
+        delivery=view.delivery,
+    )
