@@ -13,6 +13,7 @@ from typing import Any
 from affidavit.ipc.cli import exits, link, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family
 from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.client import ActionFailed
 
 _INVOCATION = re.compile(r"act_[0-9A-HJKMNP-TV-Z]{26}")
 
@@ -54,7 +55,7 @@ def envelope_of(broker: link.Link, method: str, params: Mapping[str, Any]) -> Ma
     """An envelope, whichever way it came: as a result, or as an error that carries it."""
     try:
         return broker.call(method, params)
-    except link.Ended as ended:
+    except ActionFailed as ended:
         return ended.envelope
 
 

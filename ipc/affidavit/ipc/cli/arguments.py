@@ -5,10 +5,13 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable
-from typing import NoReturn
 
 from affidavit.ipc.cli import exits
 from affidavit.ipc.cli.refusal import usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import NoReturn
 
 Run = Callable[[argparse.Namespace], int]
 """What a command does with its arguments; returns the exit status or raises Refusal."""

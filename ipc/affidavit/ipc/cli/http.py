@@ -17,6 +17,7 @@ from affidavit.broker.limits import Limits
 from affidavit.ipc.cli import exits, link, output, results, words
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.refusal import Refusal, usage
+from affidavit.ipc.client import ActionFailed
 
 BODY_MAX = Limits().body
 
@@ -67,7 +68,7 @@ def ask(broker: link.Link, params: Mapping[str, Any], *, as_json: bool) -> int:
     """Make the call, print its answer, acknowledge what was printed."""
     try:
         envelope = broker.call("http.request", params)
-    except link.Ended as ended:
+    except ActionFailed as ended:
         envelope = dict(ended.envelope)
     if as_json:
         output.say_json(envelope)

@@ -43,9 +43,9 @@ def opened(args: argparse.Namespace, *, offline: bool = False) -> Iterator[Call]
 def _way(offline: bool) -> Iterator[tuple[Places, link.Link | None]]:
     home = link.places()
     try:
-        broker = link.operator(home)
-    except Refusal as refusal:
-        if not offline or refusal.code != "not_reachable" or home.state is HomeState.ABSENT:
+        broker = link.operator()
+    except Refusal:
+        if not offline or home.state is HomeState.ABSENT:
             raise
         yield home, None
         return
@@ -61,7 +61,7 @@ def _call(
 
         return offline.call(home, method, params, secret)
     if secret is not None:
-        params = {**params, "passphrase": passphrase.text(secret, "--passphrase-fd")}
+        params = {**params, "passphrase": secret}
     return broker.call(method, params)
 
 

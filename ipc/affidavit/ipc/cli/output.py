@@ -6,11 +6,14 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
 
 from affidavit.ipc.cli import exits
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.cli.refusal import Refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def say(line: str = "") -> None:

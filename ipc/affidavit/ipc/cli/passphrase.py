@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import termios
 
-from affidavit.ipc.cli.refusal import Refusal, usage
+from affidavit.ipc.cli.refusal import usage
 
 PASSPHRASE_MAX = 4096
 SECRET_MAX = 64 * 1024
@@ -21,7 +21,7 @@ def from_fd(fd: int, option: str) -> bytearray:
     while len(line) <= PASSPHRASE_MAX:
         byte = _read(fd, 1, option)
         if byte in (b"", b"\n"):
-            return _checked(line.removesuffix(b"\r"), option)
+            return _passphrase(line, option)
         line += byte
     wipe(line)
     raise usage(f"The passphrase is longer than {PASSPHRASE_MAX} bytes.", field=option)
@@ -35,7 +35,7 @@ def secret_from_fd(fd: int, option: str) -> bytearray:
         if not part:
             if secret.endswith(b"\n"):
                 del secret[-1:]
-            return _checked(secret, option)
+            return _not_empty(secret, option)
         secret += part
     wipe(secret)
     raise usage(f"The secret is longer than {SECRET_MAX} bytes.", field=option)
@@ -73,14 +73,6 @@ def wipe(secret: bytearray) -> None:
     secret[:] = bytes(len(secret))
 
 
-def text(secret: bytearray, option: str) -> str:
-    """The passphrase as JSON carries it."""
-    try:
-        return secret.decode()
-    except UnicodeDecodeError:
-        raise usage("The passphrase is not UTF-8.", field=option) from None
-
-
 def _read(fd: int, size: int, option: str) -> bytes:
     try:
         return os.read(fd, size)
@@ -89,7 +81,18 @@ def _read(fd: int, size: int, option: str) -> bytes:
         raise usage(message, field=option, remedy=f"For example: affidavit ... {option} 3 3< FILE") from None
 
 
-def _checked(line: bytearray, option: str) -> bytearray:
-    if not line:
-        raise Refusal(2, "usage", "It is empty.", field=option, remedy="Give at least one character.")
-    return line
+def _passphrase(line: bytearray, option: str) -> bytearray:
+    if line.endswith(b"\r"):
+        del line[-1:]
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        wipe(line)
+        raise usage("The passphrase is not UTF-8.", field=option) from None
+    return _not_empty(line, option)
+
+
+def _not_empty(secret: bytearray, option: str) -> bytearray:
+    if not secret:
+        raise usage("It is empty.", field=option, remedy="Give at least one character.")
+    return secret

@@ -16,6 +16,7 @@ from affidavit.ipc.cli import action, exits, link, output, results, words
 from affidavit.ipc.cli.arguments import Parser, example, family
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.cli.refusal import Refusal, usage
+from affidavit.ipc.client import ActionFailed
 
 
 def configure(parser: Parser, name: str) -> None:
@@ -46,11 +47,11 @@ def fetch(args: argparse.Namespace) -> int:
                 envelope = action.envelope_of(broker, "action.get", {"invocation_id": invocation})
                 body = results.readable_body(envelope)
                 if body is None:
-                    raise link.Ended(envelope) if "error" in envelope else unreadable(invocation)
+                    raise ActionFailed(envelope) if "error" in envelope else unreadable(invocation)
             if args.output is None:
                 return results.deliver(broker, envelope, body, exits.DONE, printed=False)
             stored = store(broker, invocation, args.output, results.acknowledged_hash(body), body["truncated_at"])
-        except link.Ended as ended:
+        except ActionFailed as ended:
             return told(ended, as_json=args.json)
         except results.Damaged as damage:
             raise Refusal(
@@ -64,7 +65,7 @@ def fetch(args: argparse.Namespace) -> int:
     return exits.DONE
 
 
-def told(ended: link.Ended, *, as_json: bool) -> int:
+def told(ended: ActionFailed, *, as_json: bool) -> int:
     """There is no readable result; its envelope says why."""
     if as_json:
         output.say_json(ended.envelope)

@@ -9,6 +9,7 @@ from typing import Any
 
 from affidavit.ipc.cli import exits, link, output
 from affidavit.ipc.cli.refusal import Refusal
+from affidavit.ipc.client import ActionFailed
 
 
 class Damaged(Exception):
@@ -54,7 +55,7 @@ def acknowledge(broker: link.Link, invocation: str, sha256: str) -> None:
     """Say that all of it arrived. Where that cannot be said the result stays fetchable; nothing else changes."""
     try:
         broker.call("result.ack", {"invocation_id": invocation, "sha256": sha256})
-    except (Refusal, link.Ended):
+    except (Refusal, ActionFailed):
         output.note(f"The result was printed but could not be acknowledged; it stays fetchable: {invocation}")
 
 

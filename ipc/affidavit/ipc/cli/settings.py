@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output
+from affidavit.ipc.cli import exits, operator, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
 
@@ -33,11 +33,16 @@ def show(args: argparse.Namespace) -> int:
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    settings = found.get("settings", found)
-    width = max((len(key) for key in settings), default=0)
-    for key, value in settings.items():
-        shown = value.get("value") if isinstance(value, Mapping) else value
-        yield f"{escape(key):<{width}}  {escape(str(shown))}"
+    rows = [
+        (
+            escape(row["key"]),
+            escape(str(row["value"])),
+            escape(" and ".join(row["set_by"]) or "default"),
+            escape(row["what"]),
+        )
+        for row in found["settings"]
+    ]
+    yield from words.columns(rows, ("SETTING", "VALUE", "SET BY", "WHAT IT IS"))
 
 
 def set_(args: argparse.Namespace) -> int:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from affidavit.ipc.cli import exits, link, output
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.escape import escape
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 
 def configure(parser: Parser, name: str) -> None:
@@ -29,19 +32,20 @@ def status(args: argparse.Namespace) -> int:
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """Every member, nested counts in one line each; members of later versions are shown too."""
+    """Every member on a line; the counts one phase a line. Members of later versions are shown too."""
     for name, value in found.items():
         label = f"{escape(name).replace('_', ' ')}:"
-        if isinstance(value, Mapping):
-            inner = ", ".join(f"{escape(str(key))} {_shown(count)}" for key, count in value.items())
-            yield f"{label:<16}{inner or 'none'}"
-        elif isinstance(value, list):
-            yield f"{label:<16}{len(value)}"
+        if name == "counts":
+            for phase, outcomes in value.items():
+                counted = ", ".join(f"{escape(outcome)} {count}" for outcome, count in outcomes.items())
+                yield f"{'actions in ' + escape(phase) + ':':<34}{counted}"
+        elif isinstance(value, Mapping):
+            yield f"{label:<34}{', '.join(f'{escape(key)} {shown(inner)}' for key, inner in value.items())}"
         else:
-            yield f"{label:<16}{_shown(value)}"
+            yield f"{label:<34}{shown(value)}"
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     if value is None:
         return "-"
     if isinstance(value, bool):
