@@ -72,8 +72,8 @@ class ScriptedBroker:
         self.given_up = 0
         self.waiting_cards: list[Card] = []
         self.seen_bytes: list[bytearray] = []
-        self.shut = False
-        self.closed = False
+        self.pending_files: list[dict[str, str]] = []
+        self.refused_files: set[str] = set()
 
     async def until(self, met: Callable[[], bool]) -> None:
         """Wait until something that the broker was told makes `met` true."""
@@ -232,10 +232,12 @@ class ScriptedBroker:
         return {"name": name}
 
     async def contract_pending(self) -> Json:
-        return {"files": []}
+        return {"files": self.pending_files}
 
     async def contract_adopt(self, files: Sequence[tuple[str, str]], passphrase: bytearray) -> Json:
         self._check(passphrase)
+        if bad := self.refused_files & {file for file, _ in files}:
+            raise OperatorRefused("invalid", f"{bad.pop()} line 1: unknown key.")
         self.log.append(("adopt", tuple(files)))
         return {"adopted": [file for file, _ in files]}
 
@@ -249,15 +251,6 @@ class ScriptedBroker:
     def on_status(self, listener: Callable[[Json], None]) -> Callable[[], None]:
         return lambda: None
 
-    # What a host asks of a broker
-
-    async def shutdown(self) -> None:
-        self.shut = True
-        self.answer_all()
-
-    async def close(self) -> None:
-        self.closed = True
-
 
 class OperatorSide(ScriptedBroker):
     """The two protocols name two of their methods alike, with other params: this is the operator's reading."""
@@ -267,6 +260,23 @@ class OperatorSide(ScriptedBroker):
 
     async def action_list(self, **params: Any) -> Json:  # type: ignore[override]
         return await self._answer("operator action.list", params)
+
+
+class ScriptedHostBroker:
+    """What a host asks of a broker, and in which order it was asked."""
+
+    def __init__(self) -> None:
+        self.agent = ScriptedBroker()
+        self.operator = OperatorSide()
+        self.limits = Limits()
+        self.steps: list[str] = []
+
+    async def shutdown(self, why: str) -> None:
+        self.steps.append(f"shutdown {why}")
+        self.agent.answer_all()
+
+    async def close(self) -> None:
+        self.steps.append("close")
 
 
 class Doors:

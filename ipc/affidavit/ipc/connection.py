@@ -49,9 +49,13 @@ class CallerGone(Exception):
 class Calls(Protocol[C]):
     """One socket's methods, and who may call them."""
 
-    methods: Mapping[str, Method]
-    wiping: bool
-    """Lines hold passphrases: they are overwritten as soon as they are read."""
+    @property
+    def methods(self) -> Mapping[str, Method]:
+        """By name."""
+
+    @property
+    def wiping(self) -> bool:
+        """Lines hold passphrases: they are overwritten as soon as they are read."""
 
     def admit(self, sock: socket.socket, tell: Tell) -> C:
         """Who connected. Raises PeerRefused."""
@@ -112,6 +116,7 @@ class Connection(Generic[C]):
         """Say why there is no connection, and close."""
         try:
             await self._write(jsonrpc.error(Failure(jsonrpc.REFUSED, why)))
+            await self._linger()
         finally:
             self._close()
 

@@ -23,11 +23,11 @@ PENDING_STATES = ("awaiting_approval", "running")
 PARTS = ("body", "stdout", "stderr")
 ID_CHARS = 128
 NOTE_CHARS = 4_000
-PASSPHRASE_CHARS = 1_024
-SECRET_CHARS = 128 * 1024
+PASSPHRASE_BYTES = 4_096
+SECRET_BYTES = 64 * 1024
 TEXT_CHARS = 256 * 1024
 PAGE = 50
-PAGE_MAX = 500
+PAGE_MAX = 200
 WAIT_MAX_S = 600.0
 
 
@@ -76,8 +76,8 @@ _LIST = (
     Param("limit", "integer", "How many rows at most.", default=PAGE, least=1, most=PAGE_MAX),
     Param("before", "string", "Go on where the last page ended: its `before`."),
 )
-_PASSPHRASE = Param("passphrase", "passphrase", "The vault's passphrase.", required=True, most=PASSPHRASE_CHARS)
-_SECRET = Param("secret_base64", "secret", "The secret's bytes.", required=True, least=1, most=SECRET_CHARS)
+_PASSPHRASE = Param("passphrase", "passphrase", "The vault's passphrase.", required=True, most=PASSPHRASE_BYTES)
+_SECRET = Param("secret_base64", "secret", "The secret's bytes.", required=True, least=1, most=SECRET_BYTES)
 _NAME = Param("name", "string", "The credential's name.", required=True, least=1)
 
 _HTTP = (
@@ -339,8 +339,7 @@ OPERATOR = (
             Param("targets", "strings", "The patterns of where it may go.", required=True, least=1, most=64),
             Param("approval", "string", "Its approval mode.", choices=("never", "session", "always", "passphrase")),
             Param("private", "boolean", "Its targets may lead to private and loopback addresses.", default=False),
-            Param("header", "string", "The header that carries it."),
-            Param("param", "string", "The query parameter that carries it."),
+            Param("header", "string", "The header that carries it; of kind `query` the parameter's name."),
             Param("format", "string", "The header's text, with `{secret}`.", most=1_024),
             Param("username", "string", "The user name of `basic`.", most=256),
             _SECRET,

@@ -174,7 +174,7 @@ def walk(tree: Mapping[int, Seen], peer: int, *, uid: int, ours: Ours) -> Proven
 def lineage(tree: Mapping[int, Seen], peer: int, *, uid: int, ours: Ours) -> list[Seen]:
     """The peer and what is above it, nearest first, through the first process that is closed to the walk."""
     line = [tree[peer]]
-    while len(line) < MAX_CHAIN and (above := _above(tree, line[-1])) is not None:
+    while len(line) < MAX_CHAIN and (above := _above(tree, line[-1])) is not None and above not in line:
         line.append(above)
         if closed(above, uid=uid, ours=ours):
             break

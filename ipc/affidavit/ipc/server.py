@@ -20,6 +20,8 @@ from affidavit.ipc.connection import C, Calls, Connection
 BACKLOG = 128
 ABANDONED = 256
 """Connections without an other side whose acting calls still run; with more of them no new ones are taken."""
+REFUSING = 64
+"""Connections that are just being told so; beyond them they are closed without a word."""
 _PAUSE_S = 0.1
 _log = logging.getLogger(__name__)
 
@@ -97,7 +99,9 @@ class Server(Generic[C]):
                 continue
             connection = Connection(sock, self._calls, line=self._line)
             full = self._full()
-            if full is not None:
+            if full is not None and len(self._refusing) >= REFUSING:
+                sock.close()
+            elif full is not None:
                 refusing = loop.create_task(connection.refuse(full))
                 self._refusing.add(refusing)
                 refusing.add_done_callback(self._refusing.discard)
