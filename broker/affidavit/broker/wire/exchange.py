@@ -275,6 +275,7 @@ class Flight:
         self._sent += sent
         self._outgoing = self._outgoing[sent:]
         if not self._outgoing:
+            self._outgoing = memoryview(b"")  # An empty end of the old view would keep the request alive.
             self._request_complete = True
             self._line.request_sent(self._sent)
 

@@ -71,14 +71,15 @@ class Connection:
 class PreparedRequest:
     """A whole request in a private buffer, secret included: still not attempted (R13).
 
-    `target` is the origin-form request target. `headers` are in the order in which they go out and include Host and,
-    where there is a body, Content-Length. The repr names no value.
+    `target` is the origin-form request target. `headers` are in the order in which they go out, Host first whatever its
+    place, and include Host and, where there is a body, Content-Length. The repr names no value.
     """
 
     method: str
     scheme: str
     host: str
-    """The A-label name or literal that is dialled, sent as SNI and checked against the certificate."""
+    """The A-label name or literal (IPv6 without brackets) that is dialled, sent as SNI and checked against the
+    certificate."""
     port: int
     target: bytes = field(repr=False)
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
@@ -115,7 +116,8 @@ class Fault(StrEnum):
     UPGRADE = "upgrade"
     """101 that nobody asked for."""
     ABANDONED = "abandoned"
-    """The broker closed the connection: recovery deadline, quit, or too many kept open."""
+    """The broker closed the connection: recovery deadline, quit, or too many kept open. Before the line, with nothing
+    sent: `crossed` and `stopped` stay unset then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,7 +187,10 @@ class Exchange(Protocol):
         """Drive the exchange to its end. Remote faults are evidence; only what `Line.cross` raises comes through."""
 
     def close(self) -> None:
-        """Close the connection now; `run` then returns with Fault.ABANDONED if it had crossed the line."""
+        """Close the connection now, in any step; `run` then returns with Fault.ABANDONED, `crossed` or not.
+
+        A `Line.cross` under way is waited for, and nothing is sent after it.
+        """
 
 
 class HttpWire(Protocol):

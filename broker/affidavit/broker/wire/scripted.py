@@ -108,11 +108,12 @@ class ScriptedExchange:
     async def run(self) -> HttpEvidence:
         """As `Exchange.run`. A script that ends without saying how leaves the exchange closed by peer."""
         for step in self._steps:
-            if not self._ended:
-                await self._play(step)
-            if self._closed.is_set() and not self._ended:
-                self._note(fault=Fault.ABANDONED, observation="closed by the broker")
-        if not self._ended:
+            if self._closed.is_set() or self._ended:
+                break
+            await self._play(step)
+        if not self._ended and self._closed.is_set():
+            self._note(fault=Fault.ABANDONED, observation="closed by the broker")
+        elif not self._ended:
             self._note(fault=Fault.CLOSED, observation="closed by peer after request write")
         return self._evidence
 

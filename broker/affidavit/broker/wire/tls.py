@@ -45,6 +45,10 @@ _CERTIFICATE_CODES = {
 }
 """OpenSSL's X509_V_ERR_* that are told apart; every other one is CERT_UNTRUSTED."""
 
+_READS = 4
+"""Reads at one go while only records without data come, such as session tickets: what follows may be there already,
+but a peer that sends nothing else must not hold the loop."""
+
 _HANDSHAKE, _APPLICATION_DATA = 22, 23
 """Record types (RFC 8446, 5.1)."""
 _RECORD = 16 * 1024
@@ -168,7 +172,15 @@ class TlsLink:
         return sent
 
     def receive(self) -> Received:
-        self._fill()
+        for _ in range(_READS):
+            more = self._fill()
+            found = self._read()
+            if found.data or found.ending is not None or not more:
+                return found
+        return Received()
+
+    def _read(self) -> Received:
+        """What TLS makes of the bytes it has."""
         parts: list[bytes] = []
         ending: Ending | None = None
         system = ""
@@ -203,22 +215,23 @@ class TlsLink:
             self._flush_quietly()
         self._sock.close()
 
-    def _fill(self) -> None:
-        """Move what the socket has into TLS."""
+    def _fill(self) -> bool:
+        """Move what the socket has into TLS; False if it has nothing more."""
         if self._ended is not None:
-            return
+            return False
         try:
             data = self._sock.recv(CHUNK)
         except BlockingIOError:
-            return
+            return False
         except OSError as error:
             self._ended = Received(ending=Ending.RESET, system=system_code(error))
-            return
-        if data:
-            self._in.write(data)
-        else:
+            return False
+        if not data:
             self._ended = Received(ending=Ending.RAGGED, system="EOF")
             self._in.write_eof()
+            return False
+        self._in.write(data)
+        return True
 
     def _flush(self) -> None:
         """Move records to the socket as far as it takes them. Raises OSError."""
