@@ -15,11 +15,12 @@ from affidavit.gui.theme import palettes, state
 from affidavit.gui.theme.focus import PLAIN, RING, FocusRing
 from affidavit.gui.theme.fonts import MonoStyle, TextStyle, base_px, font, mono_font
 from affidavit.gui.theme.icons import app_icon, icon, outcome_icon, outcome_pixmap, pixmap, tray_icon
-from affidavit.gui.theme.sheet import PRIMARY, SMALL, sheet
+from affidavit.gui.theme.sheet import PAGE, PRIMARY, SMALL, sheet
 from affidavit.gui.theme.state import current
 from affidavit.gui.theme.tokens import OutcomeColours, Scheme, Tokens, contrast, mixed, tokens, with_accent
 
 __all__ = [
+    "PAGE",
     "PLAIN",
     "PRIMARY",
     "RADIUS_BADGE",

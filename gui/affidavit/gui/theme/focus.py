@@ -1,37 +1,89 @@
-"""The focus ring: two pixels of accent around whatever has the keyboard, the same on every control."""
+"""The focus ring: two pixels of accent around whatever has the keyboard, the same on every control.
+
+Not a QFocusFrame: that masks itself by a rectangle, which cuts round corners, and lies in the control's own parent,
+which cuts the ring where a control fills it.
+"""
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QRectF
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QApplication, QFocusFrame, QWidget
+from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 
 from affidavit.gui.theme import state
 
 RING = 2
-"""Width in device-independent pixels; Fusion leaves just that much around a control (PM_FocusFrameHMargin)."""
+"""Width in device-independent pixels; it lies just outside the control."""
 PLAIN = "no_ring"
 """Dynamic property of a widget that shows its focus in another way (rows of a list, a read-only page)."""
+_RADIUS = 7.0
+_MOVES = frozenset(
+    {QEvent.Type.Move, QEvent.Type.Resize, QEvent.Type.Show, QEvent.Type.Hide, QEvent.Type.LayoutRequest}
+)
 
 
-class FocusRing(QFocusFrame):
-    """The ring of one window: it follows the focus, lies outside the control, and takes no clicks."""
+class FocusRing(QWidget):
+    """The ring of one window: it follows the focus, is cut where a scroll area cuts its control, takes no clicks."""
 
     def __init__(self, window: QWidget) -> None:
         super().__init__(window)
         self._window = window
+        self._control: QWidget | None = None
+        self._watched: list[QWidget] = []
+        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.hide()
         app = QApplication.instance()
         assert isinstance(app, QApplication)
         app.focusChanged.connect(self._follow)
 
-    def _follow(self, _old: QObject | None, new: QObject | None) -> None:
-        if isinstance(new, QWidget) and new.window() is self._window and new.property(PLAIN) is None:
-            self.setWidget(new)
-        else:
-            self.hide()
+    def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
+        if event.type() in _MOVES:
+            self._place()
+        return False
 
     def paintEvent(self, _event: QPaintEvent) -> None:
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         painter.setPen(QPen(QColor(state.current().accent), RING))
-        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), 7, 7)
+        painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), _RADIUS, _RADIUS)
+
+    def _follow(self, _old: QObject | None, new: QObject | None) -> None:
+        for watched in self._watched:
+            watched.removeEventFilter(self)
+        self._watched = []
+        inside = isinstance(new, QWidget) and new.window() is self._window and new is not self._window
+        self._control = new if inside and isinstance(new, QWidget) and new.property(PLAIN) is None else None
+        at = self._control
+        while at is not None and at is not self._window:
+            at.installEventFilter(self)
+            self._watched.append(at)
+            at = at.parentWidget()
+        self._place()
+
+    def _place(self) -> None:
+        control = self._control
+        if control is None or not control.isVisibleTo(self._window):
+            self.hide()
+            return
+        frame = QRect(control.mapTo(self._window, QPoint(0, 0)), control.size())
+        frame = frame.adjusted(-RING, -RING, RING, RING)
+        shown = frame.intersected(self._clip(control))
+        if shown.isEmpty():
+            self.hide()
+            return
+        self.setGeometry(frame)
+        self.setMask(shown.translated(-frame.topLeft()))
+        self.raise_()
+        self.show()
+
+    def _clip(self, control: QWidget) -> QRect:
+        """What the scroll areas around a control leave of the window."""
+        clip = self._window.rect()
+        at = control.parentWidget()
+        while at is not None and at is not self._window:
+            area = at.parentWidget()
+            if isinstance(area, QAbstractScrollArea) and at is area.viewport():
+                clip = clip.intersected(QRect(at.mapTo(self._window, QPoint(0, 0)), at.size()))
+            at = area
+        return clip

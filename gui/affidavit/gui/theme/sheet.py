@@ -15,6 +15,8 @@ PRIMARY = "primary"
 """`kind` of the one button that acts."""
 SMALL = "small"
 """`kind` of a button 26 high instead of 32."""
+PAGE = "page"
+"""`kind` of a text that is read and not written: it looks like a panel, not like a field."""
 
 _SHEET = Template("""
 QPushButton {
@@ -38,6 +40,7 @@ QPlainTextEdit {
   background: $base; color: $ink; border: 1px solid $border2; border-radius: 6px; padding: 3px 5px;
   selection-background-color: $accent; selection-color: $on_accent; outline: none;
 }
+QPlainTextEdit[kind="page"] { border: 1px solid $border; border-radius: 8px; padding: 0; }
 QCheckBox, QRadioButton { spacing: 8px; outline: none; }
 QCheckBox::indicator, QRadioButton::indicator {
   width: 14px; height: 14px; border: 1px solid $border2; background: $base;

@@ -2,7 +2,7 @@
 
 from affidavit.gui.widgets.answers import ThreeAnswers
 from affidavit.gui.widgets.body_view import BodyView
-from affidavit.gui.widgets.buttons import ENTER_KEYS, ArmedButton, LinkButton, TickBox
+from affidavit.gui.widgets.buttons import ENTER_KEYS, ArmedButton, Choice, LinkButton, TickBox
 from affidavit.gui.widgets.caller import CallerPanel
 from affidavit.gui.widgets.fingerprint import Fingerprint
 from affidavit.gui.widgets.glyph import EffectBadge, Glyph, OutcomeGlyph, OutcomeTag
@@ -20,6 +20,7 @@ __all__ = [
     "Bar",
     "BodyView",
     "CallerPanel",
+    "Choice",
     "EffectBadge",
     "Fingerprint",
     "Glyph",

@@ -22,7 +22,7 @@ from affidavit.gui.body_lines import Body, BodyLine
 from affidavit.gui.runs import Mark, plain
 from affidavit.gui.widgets.buttons import TickBox
 from affidavit.gui.widgets.label import Label, formats
-from affidavit.gui.widgets.panel import Panel, edge_pen
+from affidavit.gui.widgets.panel import edge_pen
 
 _DIGEST_SHOWN = 8
 """Hex digits of the digest in the footer; the whole one is in its tooltip."""
@@ -39,6 +39,7 @@ class BodyView(QWidget):
         super().__init__(parent)
         self._body = body
         self._seen = False
+        self._switches: list[QWidget] = []
         digest = f"{body.digest[:4]} {body.digest[4:_DIGEST_SHOWN]}"
         size = figures.size(body.size)
         self.page = _Page(body.first)
@@ -55,28 +56,36 @@ class BodyView(QWidget):
         column = QVBoxLayout(self)
         column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(6)
-        frame = Panel()
-        framed = QVBoxLayout(frame)
-        framed.setContentsMargins(1, 1, 1, 1)
-        framed.addWidget(self.page)
-        column.addWidget(frame)
+        column.addWidget(self.page)
         row = QHBoxLayout()
         row.setSpacing(8)
         row.addWidget(self._footer, 1)
         row.addWidget(self._below)
         if body.pretty is not None:
-            row.addWidget(self._forms())
+            forms = _Forms()
+            forms.chosen.connect(self._show_form)
+            self._switches += forms.halves
+            row.addWidget(forms)
         column.addLayout(row)
         if body.is_long:
             self._unread = TickBox(texts.BODY_UNREAD.format(size=size, digest=digest))
             self._unread.setAccessibleDescription(texts.BODY_UNREAD_DESCRIPTION)
             self._unread.toggled.connect(self.unread_ticked)
+            self._switches.append(self._unread)
             column.addWidget(self._unread)
 
     @property
     def seen(self) -> bool:
         """Whether the end of the body has been on the screen."""
         return self._seen
+
+    def controls(self) -> list[QWidget]:
+        """What takes the focus, in order."""
+        return [self.page, *self._switches]
+
+    def rows_at(self, width: int, most: int) -> int:
+        """Rows that the body takes at a width in pixels; `most` where there are more."""
+        return self.page.rows_at(width - 2, most)
 
     def set_rows(self, rows: int) -> None:
         """Make the page so many rows high."""
@@ -101,11 +110,6 @@ class BodyView(QWidget):
         super().resizeEvent(event)
         self.look()
 
-    def _forms(self) -> QWidget:
-        frame = _Forms()
-        frame.chosen.connect(self._show_form)
-        return frame
-
     def _show_form(self, pretty: bool) -> None:
         lines = self._body.pretty if pretty and self._body.pretty is not None else self._body.raw
         self.page.set_lines(lines)
@@ -117,9 +121,12 @@ class _Page(QPlainTextEdit):
 
     moved = Signal()
     _MARGIN = 8
+    _EDGES = 4
+    """The frame above and below, and two pixels without which Qt scrolls a page that just fits."""
 
     def __init__(self, lines: Sequence[BodyLine]) -> None:
         super().__init__()
+        self.setProperty("kind", theme.PAGE)
         self.setReadOnly(True)
         self.setUndoRedoEnabled(False)
         self.setTabChangesFocus(True)
@@ -128,7 +135,6 @@ class _Page(QPlainTextEdit):
         )
         self.setWordWrapMode(QTextOption.WrapMode.WrapAnywhere)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFrameShape(QFrame.Shape.NoFrame)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
         self.document().setDocumentMargin(self._MARGIN)
         self.viewport().setAutoFillBackground(False)
@@ -149,15 +155,16 @@ class _Page(QPlainTextEdit):
 
     def height_of(self, lines: int) -> int:
         """The height in pixels at which so many rows are whole."""
-        return lines * QFontMetrics(theme.mono_font()).lineSpacing() + 2 * self._MARGIN
+        return lines * QFontMetrics(theme.mono_font()).lineSpacing() + 2 * self._MARGIN + self._EDGES
 
-    def rows(self) -> int:
-        """Rows that the lines take at the present width, wrapped ones counted."""
-        block, rows = self.document().begin(), 0
-        while block.isValid():
-            self.blockBoundingRect(block)
-            rows += max(block.layout().lineCount(), 1)
-            block = block.next()
+    def rows_at(self, width: int, most: int) -> int:
+        """Rows that the lines take at a width in pixels, wrapped ones counted; `most` where there are more."""
+        columns = max((width - 2 * self._MARGIN) // QFontMetrics(theme.mono_font()).horizontalAdvance("0"), 1)
+        rows = 0
+        for line in self._shown:
+            rows += max(-(-len(plain(line.runs)) // columns), 1)
+            if rows >= most:
+                return most
         return rows
 
     def shows_all(self) -> bool:
@@ -229,8 +236,9 @@ class _Forms(QFrame):
         row.setSpacing(0)
         pretty = _Half(texts.BODY_PRETTY, texts.BODY_PRETTY_DESCRIPTION)
         raw = _Half(texts.BODY_RAW, texts.BODY_RAW_DESCRIPTION)
+        self.halves = (pretty, raw)
         self._group = QButtonGroup(self)
-        for half in (pretty, raw):
+        for half in self.halves:
             self._group.addButton(half)
             row.addWidget(half)
         pretty.setChecked(True)

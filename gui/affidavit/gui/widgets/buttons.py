@@ -14,7 +14,7 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QCheckBox, QPushButton, QSizePolicy, QStyle, QStyleOptionButton, QWidget
+from PySide6.QtWidgets import QCheckBox, QPushButton, QRadioButton, QSizePolicy, QStyle, QStyleOptionButton, QWidget
 
 from affidavit.gui import theme
 from affidavit.gui.widgets.panel import edge_pen
@@ -77,6 +77,32 @@ class TickBox(QCheckBox):
         painter.drawPolyline(
             QPolygonF([QPointF(box.x() + x * box.width(), box.y() + y * box.height()) for x, y in points])
         )
+
+
+class Choice(QRadioButton):
+    """One of several things to choose from. The style sheet's round border has corners, so the circle is drawn here."""
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        colours = theme.current()
+        option = QStyleOptionButton()
+        self.initStyleOption(option)
+        style = self.style()
+        box = QRectF(style.subElementRect(QStyle.SubElement.SE_RadioButtonIndicator, option, self))
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        painter.setBrush(QColor(colours.base))
+        painter.setPen(QPen(QColor(colours.border2), 1))
+        if self.isChecked():
+            width = box.width() * 0.32
+            painter.setBrush(QColor(colours.on_accent))
+            painter.setPen(QPen(QColor(colours.accent if self.isEnabled() else colours.ink3), width))
+            painter.drawEllipse(box.adjusted(width / 2, width / 2, -width / 2, -width / 2))
+        else:
+            painter.drawEllipse(box.adjusted(0.5, 0.5, -0.5, -0.5))
+        words = style.subElementRect(QStyle.SubElement.SE_RadioButtonContents, option, self)
+        painter.setPen(QColor(colours.ink if self.isEnabled() else colours.ink3))
+        flags = Qt.AlignmentFlag.AlignVCenter | Qt.TextFlag.TextShowMnemonic
+        painter.drawText(words, flags, self.text())
 
 
 class ArmedButton(QPushButton):

@@ -24,6 +24,7 @@ class NoticePanel(Panel):
     def __init__(self, notice: NoticeView, parent: QWidget | None = None) -> None:
         super().__init__(PanelKind.AMBER if notice.amber else PanelKind.SUNKEN, parent)
         self._look_at = notice.look_at
+        self._controls: list[QWidget] = []
         row = QHBoxLayout(self)
         row.setContentsMargins(12, 10, 12, 10)
         row.setSpacing(10)
@@ -43,6 +44,10 @@ class NoticePanel(Panel):
             column.addLayout(actions)
         row.addLayout(column, 1)
 
+    def controls(self) -> list[QWidget]:
+        """What takes the focus, in order."""
+        return list(self._controls)
+
     def _actions(self, notice: NoticeView) -> QHBoxLayout | None:
         if notice.look_at is None and notice.tick is None:
             return None
@@ -55,11 +60,13 @@ class NoticePanel(Panel):
             look.setAccessibleDescription(notice.look_description)
             look.clicked.connect(self._look)
             row.addWidget(look)
+            self._controls.append(look)
         if notice.tick is not None:
             box = TickBox(notice.tick.replace("&", "&&"))
             box.setAccessibleDescription(texts.TICK_DESCRIPTION)
             box.toggled.connect(self.ticked)
             row.addWidget(box, 1)
+            self._controls.append(box)
         else:
             row.addStretch(1)
         return row

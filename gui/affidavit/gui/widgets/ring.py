@@ -53,8 +53,9 @@ class TimeRing(QLabel):
             painter.setBrush(QColor(colours.ink))
             painter.drawRoundedRect(QRectF(self.rect()), self.height() / 2, self.height() / 2)
             painter.setBrush(Qt.BrushStyle.NoBrush)
+        left = self._PADDING if hurry else 2 * self._PADDING
         top = (self.height() - self._RING) / 2
-        circle = QRectF(self._PADDING, top, self._RING, self._RING).adjusted(1.5, 1.5, -1.5, -1.5)
+        circle = QRectF(left, top, self._RING, self._RING).adjusted(1.5, 1.5, -1.5, -1.5)
         trough = theme.mixed(colours.window, colours.ink, 0.35) if hurry else colours.border
         painter.setPen(QPen(QColor(trough), 2.5))
         painter.drawEllipse(circle)
@@ -64,5 +65,5 @@ class TimeRing(QLabel):
         painter.drawArc(circle, 90 * 16, round(360 * 16 * self._share))
         painter.setFont(theme.font(theme.TextStyle.STRONG))
         painter.setPen(QColor(colours.window if hurry else colours.ink))
-        words = self.rect().adjusted(self._PADDING + self._RING + self._GAP, 0, 0, 0)
+        words = self.rect().adjusted(left + self._RING + self._GAP, 0, 0, 0)
         painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, self.text())
