@@ -34,10 +34,12 @@ def main(out: Path) -> None:
     from affidavit.broker.terms import Outcome
     from affidavit.gui import theme, unknown_view
     from affidavit.gui.bridge import Bridge
+    from affidavit.gui.main_window import MainWindow, Page
     from affidavit.gui.second_look import SecondLook
     from affidavit.gui.theme import Scheme
     from affidavit.gui.unknown_view import Draft
     from affidavit.gui.unknown_window import UnknownWindow
+    from affidavit.gui.unlock_window import UnlockWindow
 
     app = QApplication(sys.argv[:1])
     app.setFont(QFont("Inter", 10))
@@ -85,6 +87,51 @@ def main(out: Path) -> None:
         window.resize(760, 700)
         shoot(window, "unknown-narrow", scheme)
         window.close()
+        main = MainWindow(bridge, lambda: TODAY)
+        broker.told |= {
+            "vault": "ready",
+            "cards": 2,
+            "sessions": 2,
+            "counts": {
+                "validation": {"not_attempted": 61},
+                "credential_injection": {"not_attempted": 148},
+                "connection_setup": {"not_attempted": 73},
+                "remote_execution": {"committed": 1412, "rejected": 158, "unknown": 19},
+                "result_delivery": {"committed": 12},
+            },
+        }
+        broker.rows = [
+            {
+                "invocation_id": s.invocation_id,
+                "operation_id": e["operation_id"],
+                "at": e["evidence"]["times"]["accepted"],
+            }
+            | {"outcome": o, "code": c, "target": e["evidence"]["target"]}
+            for s, o, c in zip(
+                broker.stories,
+                ("unknown", "committed", "rejected", "not_attempted"),
+                ("REMOTE_DEADLINE", "REMOTE_RESULT", "REMOTE_REJECTED", "APPROVAL_DENIED"),
+                strict=True,
+            )
+            for e in (s.envelope(),)
+        ]
+        bridge.tell(lambda _api: broker.tell())
+        main.show()
+        QTest.qWait(150)
+        shoot(main, "main-overview", scheme)
+        main.go(Page.ACTIVITY)
+        QTest.qWait(150)
+        shoot(main, "main-activity", scheme)
+        main.go(Page.OVERVIEW)
+        bridge.tell(lambda _api: broker.tell(vault="locked", counts={}, cards=0, unknown=0))
+        QTest.qWait(150)
+        shoot(main, "main-locked-empty", scheme)
+        main.close()
+        unlock = UnlockWindow(bridge)
+        shoot(unlock, "unlock", scheme)
+        unlock.close()
+        bridge.tell(lambda _api: broker.tell(vault="ready", counts={}, cards=0, unknown=4))
+        QTest.qWait(50)
     bridge.stop()
     bridge.join(5)
 

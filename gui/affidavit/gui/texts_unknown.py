@@ -252,8 +252,17 @@ REFUSED = {
     "poisoned": "The journal cannot be written. Nothing was recorded.",
 }
 REFUSED_WITH_REMEDY = "{message} {remedy}"
-INTERNAL = "Affidavit met a defect of its own and stopped this step. Look at Activity for what is recorded."
+INTERNAL = "Affidavit met a defect of its own and stopped this step. Activity shows what is recorded."
 BROKER_GONE = "The broker does not answer. Nothing more is sent; quit Affidavit and start it again."
+
+DEFECT = "Affidavit met a defect of its own ({what}) and stopped this step. Activity shows what is recorded."
+CARD_WRONG_PASSPHRASE = "The passphrase does not open the vault. Nothing was decided."  # noqa: S105 - words
+CANNOT_START = "Affidavit cannot start"
+HELD_WITHOUT_WINDOW = "This home is run by `affidavit serve`, which has no window. Stop it first to use the tray."
+NO_DISPLAY = "There is no display to show windows on. Without one, run: affidavit serve"
+HELP_TRAY = "The tray application: broker, sockets, cards. If it runs already, its window is raised."
+HELP_PASSPHRASE_FD = "read the passphrase from this file descriptor and open the vault with it"  # noqa: S105 - words
+HELP_MINIMIZED = "start without a window, in the tray"
 
 # --- Tray ----------------------------------------------------------------------------------------------------------
 
@@ -301,6 +310,7 @@ QUIT_WAITING = ("Quits when {n} action has its answer", "Quits when {n} actions 
 NAV_OVERVIEW = "Overview"
 NAV_UNKNOWN = "Unknown"
 NAV_ACTIVITY = "Activity"
+NAV_CURRENT = "This page is on show."
 
 VAULT_OPEN = "Vault is open"
 VAULT_LOCKED = "Vault is locked"
@@ -318,6 +328,7 @@ STRIP_NO_AGENT = "No agent connected"
 STRIP_CARDS = ("{n} card waiting", "{n} cards waiting")
 STRIP_NO_CARD = "No card waiting"
 STRIP_SHOW = "Show"
+STRIP_SHOW_NAME = "Show the waiting cards"
 
 OUTCOME_NOTES = {
     Outcome.COMMITTED: "answered completely, or settled so",
@@ -328,6 +339,7 @@ OUTCOME_NOTES = {
 STOPPED_TITLE = "Where they stopped"
 STOPPED_NOTE = "Phase and outcome of every action in the journal"
 STOPPED_NONE = "none"
+RUNG_ACCESSIBLE = "{phase}: {counts}"
 BY_TARGET = "Unknown by target"
 BY_TARGET_OPEN = "Open"
 BY_TARGET_LATE = "{age}, past deadline"
@@ -335,9 +347,9 @@ OVERVIEW_EMPTY = "No action yet. What agents ask for appears here, with what is 
 OVERVIEW_EMPTY_NEXT = "Add a credential with “affidavit credential add”, then let an agent call “affidavit http”."
 
 ACTIVITY_EMPTY = "No action yet. Every request of an agent appears here, newest first."
-ACTIVITY_COLUMNS = ("Time", "Outcome", "Target", "Code", "Operation")
+ACTIVITY_COLUMNS = ("Time", "Outcome and code", "Target", "Operation")
 ACTIVITY_SHOWN = ("The newest action", "The newest {n} actions")
-ACTIVITY_ROW = "{outcome}, {code}"
+ACTIVITY_TAG = "{outcome}, {code}"
 
 # --- Unlock --------------------------------------------------------------------------------------------------------
 
@@ -349,10 +361,9 @@ UNLOCKING = "The passphrase is being checked."
 UNLOCK_LATER = "Not now"
 UNLOCK_WRONG = "The passphrase does not open the vault."
 CONTRACTS_PENDING = (
-    "{n} contract file is new or changed and matches nothing until you adopt it:",
-    "{n} contract files are new or changed and match nothing until you adopt them:",
+    "{n} contract file is new or changed and matches nothing until you adopt it with “affidavit contract adopt”.",
+    "{n} contract files are new or changed and match nothing until you adopt them with “affidavit contract adopt”.",
 )
-CONTRACTS_HOW = "Adopt them with “affidavit contract adopt”."
 
 # --- First run -----------------------------------------------------------------------------------------------------
 

@@ -129,7 +129,7 @@ def detail(envelope: Json, now: datetime) -> Detail:
     return Detail(
         invocation_id=InvocationId(envelope["invocation_id"]),
         title=title(envelope),
-        target=_target(evidence.get("target")),
+        target=target(evidence.get("target")),
         byline=_byline(envelope),
         age=_age(evidence, now),
         proven=_proven(envelope, now),
@@ -231,8 +231,12 @@ def attested(outcome: Outcome, settled: Json) -> str:
 
 def refused(code: str, message: str, remedy: str | None) -> str:
     """The sentence for a refused call: ours where the code has one, with the broker's next step behind it."""
-    text = texts.REFUSED.get(code, message)
-    return texts.REFUSED_WITH_REMEDY.format(message=text, remedy=remedy) if remedy else text
+    return with_remedy(texts.REFUSED.get(code, message), remedy)
+
+
+def with_remedy(message: str, remedy: str | None) -> str:
+    """A sentence and the next step, where there is one."""
+    return texts.REFUSED_WITH_REMEDY.format(message=message, remedy=remedy) if remedy else message
 
 
 # --- Reading the envelope ------------------------------------------------------------------------------------------
@@ -301,7 +305,8 @@ def _note(evidence: Mapping[str, Any]) -> str:
     return texts.ROW_QUERY if _query(evidence) else texts.ROW_NO_QUERY
 
 
-def _target(told: object) -> Target | None:
+def target(told: object) -> Target | None:
+    """The target of an envelope or of a row of `action.list`; None while it is sealed."""
     if not isinstance(told, Mapping):
         return None
     if told.get("url"):

@@ -55,8 +55,10 @@ QTableView {
   background: $base; border: 1px solid $border; border-radius: 8px; gridline-color: $border; outline: none;
   selection-background-color: $accent_tint; selection-color: $ink;
 }
+QTableView::item { padding: 0 8px; }
+QHeaderView { background: transparent; }
 QHeaderView::section {
-  background: $base; color: $ink3; border: none; border-bottom: 1px solid $border; padding: 6px 8px;
+  background: transparent; color: $ink3; border: none; border-bottom: 1px solid $border; padding: 6px 8px;
 }
 """)
 

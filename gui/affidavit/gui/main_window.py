@@ -1,0 +1,378 @@
+"""The main window: sidebar, pages, status strip. Everything the tray offers is here too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from enum import StrEnum
+
+from PySide6.QtCore import QSize, Qt, Signal, Slot
+from PySide6.QtGui import QCloseEvent, QColor, QKeySequence, QPainter, QPaintEvent, QShortcut, QShowEvent
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
+
+from affidavit.broker.api import Json
+from affidavit.broker.terms import Outcome
+from affidavit.gui import main_view, theme
+from affidavit.gui import texts_unknown as texts
+from affidavit.gui.activity import Activity
+from affidavit.gui.bridge import Answer, Bridge, Done
+from affidavit.gui.overview import Overview
+from affidavit.gui.status import Status
+from affidavit.gui.theme import FocusRing, TextStyle
+from affidavit.gui.widgets.buttons import LinkButton
+from affidavit.gui.widgets.glyph import Glyph
+from affidavit.gui.widgets.label import Label
+from affidavit.gui.widgets.panel import Panel, PanelKind, Rule
+
+
+class Page(StrEnum):
+    """What the sidebar leads to; the unknown outcomes have a window of their own."""
+
+    OVERVIEW = "overview"
+    ACTIVITY = "activity"
+    UNKNOWN = "unknown"
+
+
+_NAV = (
+    (Page.OVERVIEW, texts.NAV_OVERVIEW, "Ctrl+1"),
+    (Page.ACTIVITY, texts.NAV_ACTIVITY, "Ctrl+2"),
+    (Page.UNKNOWN, texts.NAV_UNKNOWN, "Ctrl+U"),
+)
+
+
+class MainWindow(QWidget):
+    """Owned by the main thread. What it cannot do itself it asks for by its signals."""
+
+    unknown_asked = Signal()
+    cards_asked = Signal()
+    lock_asked = Signal()
+    unlock_asked = Signal()
+    quit_asked = Signal()
+
+    def __init__(self, bridge: Bridge, now: Callable[[], datetime], parent: QWidget | None = None) -> None:
+        super().__init__(parent)
+        self._bridge = bridge
+        self._asking = self._stale = self._only_way_back = False
+        self.setWindowTitle(texts.APP)
+        self.resize(1180, 720)
+        self.setMinimumSize(900, 600)
+        self._overview = Overview(bridge, now)
+        self._overview.unknown_asked.connect(self.unknown_asked)
+        self._activity = Activity(now)
+        self._pages = QStackedWidget()
+        self._pages.addWidget(self._overview)
+        self._pages.addWidget(self._activity)
+        self._nav = {page: NavButton(page, words) for page, words, _ in _NAV}
+        self._vault = _VaultBox()
+        self._vault.lock_asked.connect(self.lock_asked)
+        self._vault.unlock_asked.connect(self.unlock_asked)
+        self._strip = _StatusStrip()
+        self._strip.show_asked.connect(self.cards_asked)
+        self._vault.quit_asked.connect(self.quit_asked)
+        self._banner = _Banner()
+        self._lay_out()
+        self._ring = FocusRing(self)
+        for page, button in self._nav.items():
+            button.clicked.connect(lambda _checked=False, page=page: self.go(page))
+        for page, _, keys in _NAV:
+            QShortcut(QKeySequence(keys), self, lambda page=page: self.go(page))
+        QShortcut(QKeySequence("Ctrl+L"), self, self.lock_asked.emit)
+        QShortcut(QKeySequence.StandardKey.Close, self, self.close)
+        QShortcut(QKeySequence("Ctrl+Q"), self, self.quit_asked.emit)
+        bridge.status_changed.connect(self.show_status)
+        self.go(Page.OVERVIEW)
+        self.show_status(bridge.status)
+
+    def bring(self) -> None:
+        """Show the window in front."""
+        if self.isMinimized():
+            self.showNormal()
+        self.show()
+        self.raise_()
+        self.activateWindow()
+
+    def say(self, sentence: str) -> None:
+        """One sentence above the pages; an empty one takes it away."""
+        self._banner.say(sentence)
+
+    def set_only_way_back(self, only: bool) -> None:
+        """Without a tray, closing the window only puts it away."""
+        self._only_way_back = only
+
+    def go(self, page: Page) -> None:
+        """Turn to a page; the unknown outcomes open their window."""
+        if page is Page.UNKNOWN:
+            self.unknown_asked.emit()
+            return
+        self._pages.setCurrentWidget(self._overview if page is Page.OVERVIEW else self._activity)
+        for of, button in self._nav.items():
+            button.set_current(of is page)
+        self.refresh()
+
+    @Slot(object)
+    def show_status(self, status: Status) -> None:
+        """Show this status, and read again what the page on show needs."""
+        self._overview.show_status(status)
+        self._vault.show_box(main_view.vault_box(status))
+        self._strip.show_strip(main_view.strip(status))
+        self._nav[Page.UNKNOWN].set_count(status.unknown)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Read again what the page on show needs; not while nobody sees it."""
+        if not self.isVisible():
+            return
+        if self._asking:
+            self._stale = True
+            return
+        self._asking = True
+        if self._pages.currentWidget() is self._activity:
+            self._bridge.ask(
+                self,
+                lambda api: api.action_list(outcome=None, state=None, limit=main_view.ACTIVITY_LIMIT, before=None),
+                self._got_activity,
+            )
+        else:
+            self._bridge.ask(self, lambda api: api.unknown(), self._got_unknown)
+
+    def showEvent(self, event: QShowEvent) -> None:
+        super().showEvent(event)
+        self.refresh()
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        if self._only_way_back and event.spontaneous():
+            event.ignore()
+            self.showMinimized()
+        else:
+            super().closeEvent(event)
+
+    def _got_activity(self, answer: Answer[Json]) -> None:
+        if isinstance(answer, Done):
+            self._activity.show_rows(answer.value["rows"])
+        self._asked()
+
+    def _got_unknown(self, answer: Answer[Sequence[Json]]) -> None:
+        if isinstance(answer, Done):
+            self._overview.show_unknown(answer.value)
+        self._asked()
+
+    def _asked(self) -> None:
+        self._asking = False
+        if self._stale:
+            self._stale = False
+            self.refresh()
+
+    def _lay_out(self) -> None:
+        side = QWidget()
+        side.setFixedWidth(184)
+        column = QVBoxLayout(side)
+        column.setContentsMargins(8, 14, 8, 0)
+        column.setSpacing(2)
+        brand = QHBoxLayout()
+        brand.setContentsMargins(8, 0, 8, 8)
+        brand.setSpacing(10)
+        brand.addWidget(_AppMark())
+        brand.addWidget(Label(texts.APP, TextStyle.STRONG), 1)
+        column.addLayout(brand)
+        for button in self._nav.values():
+            column.addWidget(button)
+        column.addStretch(1)
+        foot = QVBoxLayout()
+        foot.setContentsMargins(0, 0, 0, 0)
+        foot.addWidget(Rule())
+        foot.addWidget(self._vault)
+        left = QVBoxLayout()
+        left.setSpacing(0)
+        left.addWidget(side, 1)
+        left.addLayout(foot)
+        edge = Rule()
+        edge.setFixedWidth(1)
+        edge.setMaximumHeight(1 << 20)
+        edge.setMinimumHeight(0)
+        edge.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Expanding)
+        right = QVBoxLayout()
+        right.setSpacing(0)
+        right.addWidget(self._banner)
+        right.addWidget(self._pages, 1)
+        right.addWidget(Rule())
+        right.addWidget(self._strip)
+        whole = QHBoxLayout(self)
+        whole.setContentsMargins(0, 0, 0, 0)
+        whole.setSpacing(0)
+        whole.addLayout(left)
+        whole.addWidget(edge)
+        whole.addLayout(right, 1)
+
+
+class NavButton(QPushButton):
+    """One line of the sidebar: icon, word, and a count where there is one."""
+
+    _HEIGHT, _LEFT, _GAP = 32, 12, 10
+
+    def __init__(self, page: Page, words: str) -> None:
+        super().__init__(words)
+        self._page = page
+        self._current = False
+        self._count = 0
+        self.setAutoDefault(False)
+        self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Fixed)
+        self.setCheckable(False)
+
+    def set_current(self, current: bool) -> None:
+        """Whether this page is on show."""
+        self._current = current
+        self.setAccessibleDescription(texts.NAV_CURRENT if current else "")
+        self.update()
+
+    def set_count(self, count: int) -> None:
+        """The number at the end of the line; none for 0."""
+        self._count = count
+        self.setAccessibleDescription(texts.counted(count, *texts.TRAY_UNKNOWN) if count else "")
+        self.update()
+
+    def sizeHint(self) -> QSize:
+        return QSize(160, max(self._HEIGHT, self.fontMetrics().height() + 12))
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        tokens = theme.current()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        if self._current or self.underMouse():
+            ground = tokens.accent_tint if self._current else theme.mixed(tokens.accent_tint, tokens.window, 0.5)
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(QColor(ground))
+            painter.drawRoundedRect(self.rect(), theme.RADIUS_CONTROL, theme.RADIUS_CONTROL)
+        top, ratio = (self.height() - 16) // 2, self.devicePixelRatioF()
+        if self._page is Page.UNKNOWN:
+            picture = theme.outcome_pixmap(Outcome.UNKNOWN, 16, ratio)
+        else:
+            picture = theme.pixmap(self._page.value, 16, "ink2", ratio)
+        painter.drawPixmap(self._LEFT, top, picture)
+        painter.setFont(theme.font())
+        painter.setPen(QColor(tokens.ink))
+        words = self.rect().adjusted(self._LEFT + 16 + self._GAP, 0, -self._LEFT, 0)
+        painter.drawText(words, Qt.AlignmentFlag.AlignVCenter, self.text())
+        if self._count:
+            painter.setFont(theme.font(TextStyle.STRONG))
+            painter.setPen(QColor(tokens.outcome[Outcome.UNKNOWN].text))
+            painter.drawText(words, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignRight, str(self._count))
+
+
+class _AppMark(QWidget):
+    def __init__(self) -> None:
+        super().__init__()
+        self.setFixedSize(22, 22)
+
+    def paintEvent(self, _event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.SmoothPixmapTransform)
+        theme.app_icon().paint(painter, self.rect())
+
+
+class _VaultBox(QWidget):
+    """The vault's state and the one button that changes it."""
+
+    lock_asked = Signal()
+    unlock_asked = Signal()
+    quit_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._open = False
+        self._locked, self._unlocked = Glyph("lock"), Glyph("unlock")
+        self._title, self._note = Label(), Label(style=TextStyle.CAPTION, token="ink2")
+        self._button = QPushButton(texts.MENU_LOCK)
+        self._button.setProperty("kind", theme.SMALL)
+        self._button.setAutoDefault(False)
+        self._button.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Fixed)
+        self._button.clicked.connect(self._clicked)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(16, 12, 12, 14)
+        column.setSpacing(8)
+        row = QHBoxLayout()
+        row.setSpacing(10)
+        words = QVBoxLayout()
+        words.setSpacing(0)
+        words.addWidget(self._title)
+        words.addWidget(self._note)
+        row.addWidget(self._locked)
+        row.addWidget(self._unlocked)
+        row.addLayout(words, 1)
+        column.addLayout(row)
+        leave = LinkButton(texts.MENU_QUIT)
+        leave.setProperty("kind", theme.SMALL)
+        leave.clicked.connect(self.quit_asked)
+        buttons = QHBoxLayout()
+        buttons.addWidget(self._button)
+        buttons.addStretch(1)
+        buttons.addWidget(leave)
+        column.addLayout(buttons)
+
+    def show_box(self, box: main_view.VaultBox) -> None:
+        self._open = box.open
+        self._locked.setVisible(not box.open)
+        self._unlocked.setVisible(box.open)
+        self._title.setText(box.title)
+        self._note.setText(box.note)
+        self._button.setText(texts.MENU_LOCK if box.open else texts.MENU_UNLOCK)
+
+    def _clicked(self) -> None:
+        (self.lock_asked if self._open else self.unlock_asked).emit()
+
+
+class _Banner(QWidget):
+    """What the person should know now, whatever page is on show."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(24, 14, 24, 0)
+        panel = Panel(PanelKind.SUNKEN)
+        row = QHBoxLayout(panel)
+        row.setContentsMargins(14, 8, 14, 8)
+        row.setSpacing(8)
+        row.addWidget(Glyph("warning"))
+        self._text = Label(wrap=True)
+        row.addWidget(self._text, 1)
+        outer.addWidget(panel)
+        self.hide()
+
+    def say(self, sentence: str) -> None:
+        self._text.setText(sentence)
+        self.setVisible(bool(sentence))
+
+
+class _StatusStrip(QWidget):
+    """Record, agents, cards waiting."""
+
+    show_asked = Signal()
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._record = Label(style=TextStyle.CAPTION, token="ink2")
+        self._agents = Label(style=TextStyle.CAPTION, token="ink2")
+        self._cards = Label(style=TextStyle.CAPTION)
+        self._show = LinkButton(texts.STRIP_SHOW)
+        self._show.setAccessibleName(texts.STRIP_SHOW_NAME)
+        self._show.setProperty("kind", theme.SMALL)
+        self._show.clicked.connect(self.show_asked)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(24, 2, 16, 2)
+        row.setSpacing(8)
+        self.setFixedHeight(31)
+        row.addWidget(Glyph("chain", 14))
+        row.addWidget(self._record, 1)
+        row.addWidget(Glyph("connected", 14))
+        row.addWidget(self._agents)
+        row.addSpacing(12)
+        row.addWidget(self._cards)
+        row.addWidget(self._show)
+
+    def show_strip(self, strip: main_view.Strip) -> None:
+        self._record.setText(strip.record)
+        self._agents.setText(strip.agents)
+        self._cards.setText(strip.cards)
+        self._show.setVisible(strip.show)
