@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parents[2]))
 
 
 def _prepare(folder: Path, scale: float) -> None:
@@ -25,10 +25,10 @@ def _prepare(folder: Path, scale: float) -> None:
 def main(folder: Path, scale: float) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _prepare(folder, scale)
-    import cards
     from PySide6.QtGui import QFont
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication
+    from tests.gui import cards
 
     from affidavit.broker.card import Card, CardEnd
     from affidavit.broker.terms import Micros

@@ -162,7 +162,7 @@ class DecisionBar(Bar):
     def _name(self) -> None:
         self._copy.setToolTip(texts.COPY_FINGERPRINT)
         self._copy.setAccessibleDescription(texts.COPY_FINGERPRINT)
-        self.deny.setAccessibleDescription(texts.DENY_DESCRIPTION)
+        self.deny.setAccessibleDescription(self._view.words.deny)
         self._because.setAccessibleDescription(texts.DENY_REASON_DESCRIPTION)
         self._reason.setMaxLength(Limits().reason_chars)
         self._reason.setPlaceholderText(texts.DENY_REASON_HINT)

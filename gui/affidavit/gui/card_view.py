@@ -15,7 +15,7 @@ from typing import Final
 
 import idna
 
-from affidavit.broker.card import Card, Notice, NoticeKind, Scope
+from affidavit.broker.card import Card, CardEnd, Notice, NoticeKind, Scope
 from affidavit.broker.session import Process
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros
 from affidavit.gui import figures, texts
@@ -111,6 +111,22 @@ class ScopeView:
 
 
 @dataclass(frozen=True, slots=True)
+class Words:
+    """What differs between a card for a dispatch and one for a recorded result. `ends_at` and `closes_in` are forms."""
+
+    ends: Mapping[CardEnd, str]
+    ends_at: str
+    closes_in: str
+    deny: str
+
+
+_DISPATCH = Words(texts.CARD_ENDS, texts.CARD_TIME_ENDS, texts.CLOSES_IN, texts.DENY_DESCRIPTION)
+_RELEASE = Words(
+    texts.CARD_ENDS_RELEASE, texts.CARD_TIME_ENDS_RELEASE, texts.CLOSES_IN_RELEASE, texts.DENY_RELEASE_DESCRIPTION
+)
+
+
+@dataclass(frozen=True, slots=True)
 class CardView:
     """A card in the words and runs that are drawn, top to bottom."""
 
@@ -130,6 +146,7 @@ class CardView:
     scopes: tuple[ScopeView, ...]
     preselected: int
     needs: Needs
+    words: Words
 
     @property
     def spoken_groups(self) -> str:
@@ -190,7 +207,13 @@ def card_view(card: Card, *, now: Micros, home: str, zone: tzinfo | None = None)
             long_body=shown is not None and shown.is_long,
             passphrase=card.mode is ApprovalMode.PASSPHRASE,
         ),
+        words=_RELEASE if _releases(card) else _DISPATCH,
     )
+
+
+def _releases(card: Card) -> bool:
+    """Whether the card would hand over a recorded result instead of sending anything."""
+    return any(notice.kind is NoticeKind.RESULT_RELEASE for notice in card.notices)
 
 
 def _notices(card: Card, now: Micros) -> tuple[NoticeView, ...]:
@@ -212,6 +235,13 @@ def _notice(notice: Notice, now: Micros, tick: str | None) -> NoticeView:
             return NoticeView(amber=False, bold=texts.NOTICE_FIRST_CONTACT, more=texts.NOTICE_FIRST_CONTACT_MORE)
         case NoticeKind.CONTRACT_FIRST_USE:
             return NoticeView(amber=False, bold=texts.NOTICE_CONTRACT_FIRST, more=texts.NOTICE_CONTRACT_FIRST_MORE)
+        case NoticeKind.RESULT_RELEASE:
+            more = (
+                texts.NOTICE_RELEASE_NO_RECORD
+                if notice.record is None or notice.at is None
+                else texts.NOTICE_RELEASE_MORE.format(record=notice.record, ago=figures.ago(notice.at, now))
+            )
+            return NoticeView(amber=False, bold=texts.NOTICE_RELEASE, more=more)
         case NoticeKind.SAME_EFFECT_UNKNOWN:
             bold = (
                 texts.NOTICE_SAME_EFFECT_UNDATED
@@ -365,6 +395,8 @@ def _credential(card: Card) -> CredentialView:
 
 def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
     match scope:
+        case Scope.ONCE if _releases(card):
+            return ScopeView(scope, texts.SCOPE_CHOICE_RELEASE, texts.APPROVE_RELEASE, texts.SCOPE_RELEASE)
         case Scope.ONCE:
             return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, texts.APPROVE_ONCE, texts.SCOPE_ONCE)
         case Scope.SESSION if card.grant_until is not None:

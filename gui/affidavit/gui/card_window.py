@@ -139,10 +139,10 @@ class CardWindow(AlertWindow):
             return
         for part in (self.head, self._scroll, self.bar):
             part.hide()
-        self.farewell.say(texts.CARD_ENDS[end])
+        self.farewell.say(self._view.words.ends[end])
         self.farewell.show()
         self._fit()
-        announce(self, texts.CARD_ENDS[end])
+        announce(self, self._view.words.ends[end])
         self._goodbye.start()
 
     # What is seen and done
@@ -277,7 +277,7 @@ class CardWindow(AlertWindow):
         if self._expires_at is None:
             self._expires_at = Micros(self._clock() + round(self._life_s * _SECOND))
         self.bar.deny.setFocus()
-        self.head.ring.setToolTip(texts.CARD_TIME_ENDS.format(clock=figures.clock(self._expires_at)))
+        self.head.ring.setToolTip(self._view.words.ends_at.format(clock=figures.clock(self._expires_at)))
         self.raise_alert()
         announce(self, self._view.announced(-(-self._left_us() // _SECOND)))
         self.shown.emit(self._view.invocation_id)
@@ -317,7 +317,7 @@ class CardWindow(AlertWindow):
         if step is not None:
             return STEPS[step]
         if seconds < HURRY_S:
-            return texts.CLOSES_IN.format(seconds=seconds)
+            return self._view.words.closes_in.format(seconds=seconds)
         return self.bar.scope.sentence if self.bar.passphrase is None else texts.PASSPHRASE_WHY
 
     def _announce_time(self, seconds: int) -> None:

@@ -443,6 +443,9 @@ NOTICE_LOOK_NAMED: Final = "Opens the unknown outcome of record {record}. This c
 NOTICE_LOOK_UNNAMED: Final = "Opens the unknown outcome. This card stays."
 TICK_DESCRIPTION: Final = "Approve can be pressed only when this is ticked."
 
+NOTICE_RELEASE: Final = "Nothing is sent: another agent asks to read a recorded result."
+NOTICE_RELEASE_MORE: Final = "The result is that of record {record}, {ago}. It belongs to another session."
+NOTICE_RELEASE_NO_RECORD: Final = "The result belongs to another session."
 NOTICE_TICK: Final = "This goes beyond what the records support."
 NOTICE_TICK_MORE: Final = "Approve it only if you accept the sentence below."
 
@@ -510,8 +513,12 @@ SCOPE_SESSION: Final = "You can end this grant at any time under Sessions."
 SCOPE_CHOICE_ONCE: Final = "Only this request"
 SCOPE_CHOICE_UNTIL: Final = "{method} on this route, by this process, until {clock}"
 SCOPE_CHOICE_SESSION: Final = "{method} on this route, by this process, until it ends"
+SCOPE_RELEASE: Final = "Lets this session read the result. Nothing is sent."
+SCOPE_CHOICE_RELEASE: Final = "This session may read the result"
+APPROVE_RELEASE: Final = "Let it read the result"
 DENY: Final = "Deny"
 DENY_DESCRIPTION: Final = "Nothing is sent, and the caller is told that you denied it."
+DENY_RELEASE_DESCRIPTION: Final = "The result stays with the session that it belongs to."
 DENY_REASON: Final = "with a reason…"
 DENY_REASON_FIELD: Final = "Reason"
 DENY_REASON_HINT: Final = "The agent reads this"
@@ -537,6 +544,8 @@ STEP_PASSPHRASE: Final = "Enter the vault passphrase, then Approve can be presse
 STEP_ACTIVATE: Final = "Click this card, then Approve can be pressed."
 STEP_PAUSE: Final = "Approve can be pressed in a moment."
 CLOSES_IN: Final = "Closes in {seconds} s. Nothing will be sent, and the caller is told it expired."
+CLOSES_IN_RELEASE: Final = "Closes in {seconds} s. The result will not be handed over."
+CARD_TIME_ENDS_RELEASE: Final = "Closes at {clock}. The result is not handed over then."
 TIME_OVER: Final = "The time is over. Nothing can be decided on this card any more."
 DECIDED: Final = "Your decision is on its way."
 
@@ -551,3 +560,15 @@ CARD_ENDS: Final[Mapping[CardEnd, str]] = MappingProxyType(
         CardEnd.BROKER_STOPPED: "Affidavit stopped. Nothing was sent.",
     }
 )
+CARD_ENDS_RELEASE: Final[Mapping[CardEnd, str]] = MappingProxyType(
+    {
+        CardEnd.APPROVED: "Approved elsewhere. This card decides nothing any more.",
+        CardEnd.DENIED: "Denied elsewhere. The result was not handed over.",
+        CardEnd.EXPIRED: "Nobody answered in time. The result was not handed over.",
+        CardEnd.CALLER_GONE: "The caller ended. The result was not handed over.",
+        CardEnd.CALLER_CANCELLED: "The caller cancelled. The result was not handed over.",
+        CardEnd.VAULT_LOCKED: "The vault was locked. The result was not handed over.",
+        CardEnd.BROKER_STOPPED: "Affidavit stopped. The result was not handed over.",
+    }
+)
+"""The ends of a card that would release a result: there is a dispatch behind it, so it cannot say that none was."""

@@ -1,0 +1,221 @@
+"""What a card says, without a window: nothing of the caller's outside its claim, nothing hidden, nothing left out."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC
+
+import pytest
+from tests.gui import cards
+
+from affidavit.broker.card import Answers, Card, CardEnd, Notice, NoticeKind, Scope
+from affidavit.broker.session import Claim, Process, Provenance, Session
+from affidavit.broker.terms import ApprovalMode, InvocationId
+from affidavit.gui import texts
+from affidavit.gui.card_view import CardView, card_view
+from affidavit.gui.runs import Line, Mark, plain
+
+
+def view(card: Card) -> CardView:
+    return card_view(card, now=cards.NOW, home=cards.HOME, zone=UTC)
+
+
+def lines(shown: CardView) -> list[str]:
+    return [plain(line) for line in shown.target.lines]
+
+
+def marked(line: Line, mark: Mark) -> list[str]:
+    return [run.text for run in line if run.mark is mark]
+
+
+def test_the_refund_of_the_pictures() -> None:
+    shown = view(cards.WRITE)
+    assert lines(shown) == ["https://api.example.com/v1/refunds", "?expand=charge&notify=true"]
+    assert marked(shown.target.lines[0], Mark.STRONG) == ["api.example.com"]
+    assert marked(shown.target.lines[1], Mark.VALUE) == ["charge", "true"]
+    assert marked(shown.target.lines[1], Mark.SECOND) == ["expand", "notify"]
+    assert plain(shown.caller.directory) == "~/src/shop-support"
+    assert plain(shown.caller.chain) == "started by zsh  ‹  alacritty"  # noqa: RUF001
+    assert plain(shown.caller.client) == "Claude Code 2.3"
+    assert plain(shown.caller.reason) == "“Order 1187 came back; refund the customer”"
+    assert shown.credential.spoken == "Credential refunds-test, version 4, sent as Authorization header"
+    assert (shown.contract, shown.contract_more) == ("Contract example.refunds.create", "read 2026-11-30")
+    assert shown.groups == ("8b1f", "20c4", "e77a", "03d9", "5c61", "9ae2", "4fb8", "71d0")
+    assert shown.announced(102) == (
+        "Write. Create a refund at api.example.com, asked by node. Deny is focused. 1 minute 42 seconds."
+    )
+
+
+def test_the_fingerprint_is_read_letter_by_letter() -> None:
+    assert view(cards.WRITE).spoken_groups.startswith("8 b 1 f, 2 0 c 4, ")
+
+
+def test_the_title_and_our_sentences_hold_nothing_of_the_caller() -> None:
+    claim = Claim("CLAIMED-NAME", "CLAIMED-VERSION")
+    card = replace(cards.WRITE, session=replace(cards.SESSION, claim=claim), reason="CLAIMED-REASON")
+    shown = view(card)
+    claimed = plain(shown.caller.client) + plain(shown.caller.reason)
+    assert all(word in claimed for word in ("CLAIMED-NAME", "CLAIMED-VERSION", "CLAIMED-REASON"))
+    elsewhere = (shown.title, shown.announced(9), shown.approve_description(), shown.caller.details, *lines(shown))
+    assert not any("CLAIMED" in text for text in elsewhere)
+
+
+@pytest.mark.parametrize("place", ["reason", "url", "headers", "title", "client", "name", "cwd", "chain", "method"])
+def test_a_reordering_character_is_a_chip_wherever_it_comes(place: str) -> None:
+    evil = "a\u202eb"
+    process = replace(cards.SESSION.provenance.process, name=evil, exe=evil, cwd=evil)
+    session = Session(
+        cards.SESSION.session_id,
+        Provenance(1000, process, process, (Process(1, 1, evil),)),
+        Claim(evil, evil),
+    )
+    card = replace(
+        cards.WRITE, reason=evil, url=f"https://h/{evil}?{evil}={evil}#{evil}", headers=((evil, evil),), title=evil,
+        session=session, method=evil,
+    )  # fmt: skip
+    shown = view(card)
+    text = {
+        "reason": plain(shown.caller.reason),
+        "url": lines(shown)[0] + lines(shown)[1],
+        "headers": lines(shown)[-1],
+        "title": shown.title,
+        "client": plain(shown.caller.client),
+        "name": plain(shown.caller.program) + shown.caller.details,
+        "cwd": plain(shown.caller.directory),
+        "chain": plain(shown.caller.chain),
+        "method": shown.target.method,
+    }[place]
+    assert "\u202e" not in text
+    assert "U+202E" in text
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://user@host:8443/p?a=b=c&&d#frag",
+        "http://[::1]:8080/x",
+        "https://host",
+        "https://host?q",
+        "not a url",
+        "https://host/a b\\c",
+    ],
+)
+def test_a_target_is_shown_to_its_last_character(url: str) -> None:
+    assert "".join(lines(view(replace(cards.WRITE, url=url, headers=())))) == url
+
+
+def test_the_host_is_told_apart_from_what_looks_like_one() -> None:
+    shown = view(replace(cards.WRITE, url="https://evil.example/https://api.example.com/"))
+    assert marked(shown.target.lines[0], Mark.STRONG) == ["evil.example"]
+    assert shown.target.host == "evil.example"
+
+
+def test_a_punycode_host_is_shown_as_such_with_its_name_beside_it() -> None:
+    shown = view(replace(cards.WRITE, url="https://xn--bcher-kva.example/", headers=()))
+    assert lines(shown) == ["https://xn--bcher-kva.example/", "shown as bücher.example"]
+    assert lines(view(replace(cards.WRITE, url="https://xn--a.example/", headers=()))) == ["https://xn--a.example/"]
+
+
+def test_headers_are_shown_but_for_a_type_that_the_body_line_says() -> None:
+    headers = (("Content-Type", "application/json"), ("X-Mode", "force"))
+    assert lines(view(replace(cards.WRITE, headers=headers)))[2:] == ["X-Mode: force"]
+    assert lines(view(replace(cards.WRITE, headers=headers, body=b"{")))[2:] == [
+        "Content-Type: application/json",
+        "X-Mode: force",
+    ]
+
+
+def test_what_the_kernel_does_not_show_is_said() -> None:
+    bare = Process(7, 1, "prog")
+    session = Session(cards.SESSION.session_id, Provenance(1000, bare, bare))
+    shown = view(replace(cards.WRITE, session=session, reason=None)).caller
+    assert plain(shown.directory) == texts.KERNEL_UNSEEN_DIRECTORY
+    assert plain(shown.chain) == texts.KERNEL_UNSEEN_CHAIN
+    assert texts.KERNEL_UNSEEN in shown.details
+    assert plain(shown.client) == texts.CLAIM_NO_CLIENT
+    assert plain(shown.reason) == texts.CLAIM_NO_REASON
+
+
+@pytest.mark.parametrize(
+    ("cwd", "said"),
+    [("/home/op", "~"), ("/home/op/x", "~/x"), ("/home/operator", "/home/operator"), ("/srv/home/op", "/srv/home/op")],
+)
+def test_only_the_home_directory_is_shortened(cwd: str, said: str) -> None:
+    process = replace(cards.SESSION.provenance.process, cwd=cwd)
+    session = replace(cards.SESSION, provenance=replace(cards.SESSION.provenance, process=process))
+    assert plain(view(replace(cards.WRITE, session=session)).caller.directory) == said
+
+
+def test_the_two_notices_of_an_unknown_twin() -> None:
+    same, route = view(cards.TWINS).notices
+    assert same.bold == "The same request was sent 12 minutes ago. Its outcome is unknown."
+    assert same.more.startswith("Record 41 proves it was sent")
+    assert same.tick == "I accept that the refund may happen twice"
+    assert same.amber
+    assert same.look_at == "act_01J9ZK0000000000000000REF0"
+    assert route.bold.startswith("Another request to this route is unknown; this one differs")
+    assert "Record 37" in route.more
+    assert route.tick is None
+    assert view(cards.TWINS).needs.tick
+
+
+def test_a_tick_without_its_notice_gets_one() -> None:
+    (notice,) = view(replace(cards.WRITE, tick="I accept it")).notices
+    assert (notice.tick, notice.amber, notice.look_at) == ("I accept it", False, None)
+
+
+@pytest.mark.parametrize("kind", NoticeKind)
+def test_a_notice_without_record_or_time_claims_neither(kind: NoticeKind) -> None:
+    (notice,) = view(replace(cards.WRITE, notices=(Notice(kind, InvocationId("act_1")),))).notices
+    assert "{" not in notice.bold + notice.more
+    assert "None" not in notice.bold + notice.more + notice.look_description
+    assert notice.amber is kind.value.endswith("unknown")
+
+
+@pytest.mark.parametrize(
+    ("contract", "said"),
+    [("default.read", texts.CONTRACT_NONE_READ), ("default.write", texts.CONTRACT_NONE_WRITE)],
+)
+def test_no_contract_is_said_in_words(contract: str, said: str) -> None:
+    shown = view(replace(cards.WRITE, contract_id=contract, contract_checked=None))
+    assert shown.contract == said
+    assert "default" not in shown.contract + shown.contract_more
+
+
+def test_a_missing_answer_is_spoken_as_missing() -> None:
+    answers = Answers(cards.ANSWERS.binds_retries, replace(cards.ANSWERS.lookup, present=False), cards.ANSWERS.lookup)
+    spoken = [answer.spoken for answer in view(replace(cards.WRITE, answers=answers)).answers]
+    assert ["missing" in text for text in spoken] == [False, True, False]
+
+
+def test_the_scopes_of_a_read() -> None:
+    shown = view(cards.READ)
+    assert [scope.button for scope in shown.scopes] == ["Approve once", "Approve until 14:32"]
+    assert [scope.choice for scope in shown.scopes] == [
+        "Only this request",
+        "GET on this route, by this process, until 14:32",
+    ]
+    assert shown.scopes[shown.preselected].scope is Scope.SESSION
+    assert view(replace(cards.READ, grant_until=None)).scopes[1].button == texts.APPROVE_SESSION
+
+
+def test_a_write_preselects_only_this_request() -> None:
+    shown = view(replace(cards.WRITE, scopes=(Scope.ONCE, Scope.SESSION)))
+    assert shown.preselected == 0
+
+
+def test_what_the_card_asks_for() -> None:
+    assert view(replace(cards.WRITE, mode=ApprovalMode.PASSPHRASE)).needs.passphrase
+    assert view(cards.LONG).needs.long_body
+    assert view(cards.READ).body is None
+    assert view(replace(cards.WRITE, credential=None)).credential.name is None
+
+
+def test_a_card_that_releases_a_result_says_nothing_of_sending() -> None:
+    notice = Notice(NoticeKind.RESULT_RELEASE, InvocationId("act_1"), record=52, at=cards.NOW)
+    shown = view(replace(cards.READ, scopes=(Scope.ONCE,), preselected=Scope.ONCE, notices=(notice,)))
+    assert shown.notices[0].bold.startswith("Nothing is sent")
+    assert "record 52" in shown.notices[0].more
+    assert shown.scopes[0].button == "Let it read the result"
+    assert set(shown.words.ends) == set(CardEnd)
+    assert not any("was sent" in sentence for sentence in shown.words.ends.values())
