@@ -73,7 +73,7 @@ class ScriptedBroker:
                 call = json.loads(line)
                 params = call.get("params") or {}
                 self.calls.append((name, call["method"], params))
-                script = self.script[call["method"]]
+                script = self.script.get(call["method"], [None])
                 answer = script.pop(0) if len(script) > 1 else script[0]
                 if callable(answer):
                     answer = answer(params)

@@ -15,7 +15,7 @@ from affidavit.ipc.cli.arguments import Parser, example, family
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.client import ActionFailed
 
-_INVOCATION = re.compile(r"act_[0-9A-HJKMNP-TV-Z]{26}")
+_INVOCATION = re.compile(r"act_[0-9A-Z]{26}")
 
 
 def configure(parser: Parser, name: str) -> None:

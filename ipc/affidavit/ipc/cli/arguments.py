@@ -62,10 +62,10 @@ def example(line: str, statuses: str = exits.HELP) -> str:
     return f"example:\n  {line}\n\n{statuses}"
 
 
-def passphrase_option(parser: Parser) -> None:
+def passphrase_option(parser: Parser, without: str = "the terminal asks") -> None:
     parser.add_argument(
         "--passphrase-fd",
         type=int,
         metavar="N",
-        help="read the passphrase from the first line of descriptor N; without it the terminal asks",
+        help=f"read the passphrase from the first line of descriptor N; without it {without}",
     )

@@ -69,6 +69,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return output.reader_gone()
     except KeyboardInterrupt:
         return 130
+    except SystemExit as helped:  # argparse has printed what --help asks for
+        return int(helped.code or 0)
     return status
 
 

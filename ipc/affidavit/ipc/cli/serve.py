@@ -14,7 +14,7 @@ def configure(parser: Parser, name: str) -> None:
         "that lie there are adopted, each named on stderr. Ends on SIGTERM or SIGINT."
     )
     parser.epilog = example("affidavit serve --passphrase-fd 3 3< passphrase.txt")
-    passphrase_option(command(parser, serve))
+    passphrase_option(command(parser, serve), "the vault stays locked until it is unlocked")
 
 
 def serve(args: argparse.Namespace) -> int:

@@ -13,7 +13,7 @@ def configure(parser: Parser, name: str) -> None:
     parser.description = "The tray application: broker, sockets, cards. If it runs already, its window is raised."
     parser.epilog = example("affidavit tray --minimized")
     parser.add_argument("--minimized", action="store_true", help="start without a window, in the tray")
-    passphrase_option(command(parser, tray))
+    passphrase_option(command(parser, tray), "the vault stays locked until it is unlocked")
 
 
 def tray(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from affidavit.ipc.cli.arguments import Parser, command, example, passphrase_opt
 
 def configure(parser: Parser, name: str) -> None:
     if name == "unlock":
-        parser.description = "Open the vault of the running app. What waits may then be sent."
+        parser.description = "Open the vault of the running app. Until then nothing is sent."
         parser.epilog = example("affidavit unlock")
         passphrase_option(command(parser, unlock))
     else:

@@ -72,13 +72,13 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
         return NEEDS[said["needs"]].format(invocation_id=invocation)
     if said["retry"] == "fetch_result":
         return f"affidavit result fetch {evidence.get('refers_to') or invocation}"
+    if said["retry"] == "reconcile" and evidence.get("refers_to"):
+        return f"Look first: affidavit action show {evidence['refers_to']}"
     if said["outcome"] == "unknown" or said["retry"] == "reconcile":
-        refers_to = evidence.get("refers_to")
-        shown = f"affidavit action show {refers_to or invocation}"
         look = evidence.get("reconcile") or {}
         if look.get("available") and look.get("url"):
-            return f"Look first: {look.get('method', 'GET')} {look['url']}; then {shown}"
-        return f"No status query is known for this action; the operator can attest it. {shown}"
+            return f"Look first: {look.get('method', 'GET')} {look['url']}"
+        return "No status query is known for this action; look at the target, then the operator can attest it."
     return None
 
 

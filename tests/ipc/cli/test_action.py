@@ -1,0 +1,101 @@
+"""`affidavit action`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.ipc.cli.conftest import Cli, ScriptedBroker
+
+ACT = "act_01JEXAMPLE0000000000000000"
+FACTS = {
+    "code": "REMOTE_OUTCOME_UNKNOWN",
+    "phase": "remote_execution",
+    "outcome": "unknown",
+    "retry": "same_idempotency_key",
+    "message": "It was sent.",
+}
+UNKNOWN: dict[str, Any] = {
+    "invocation_id": ACT,
+    "operation_id": "op_1",
+    "error": FACTS,
+    "evidence": {
+        "dispatch_started": True,
+        "dispatch_record": 40,
+        "target": {"kind": "http", "method": "POST", "url": "https://a.example/v1\x1b"},
+        "times": {"accepted": "2026-11-30T14:32:07.123Z", "dispatched": "2026-11-30T14:32:09Z", "settled": None},
+        "reconcile": {"available": True, "method": "GET", "url": "https://a.example/v1?ref=op_1"},
+    },
+    "events": [
+        {"record": 40, "at": "2026-11-30T14:32:09Z", "kind": "DISPATCH_STARTED", "detail": None},
+        {
+            "record": 42,
+            "at": "2026-11-30T14:32:10Z",
+            "kind": "OUTCOME_UNKNOWN",
+            "detail": {"code": "X\x1b", "deep": {}},
+        },
+    ],
+}
+SHOWN = """\
+REMOTE_OUTCOME_UNKNOWN: unknown, in remote execution; may repeat with the same key.
+It was sent.
+Next: Look first: GET https://a.example/v1?ref=op_1
+
+Action:       act_01JEXAMPLE0000000000000000
+Operation:    op_1
+Target:       POST https://a.example/v1<U+001B>
+Accepted:     2026-11-30 14:32:07
+Dispatched:   2026-11-30 14:32:09, record 40
+
+Records:
+      40  2026-11-30 14:32:09  DISPATCH_STARTED
+      42  2026-11-30 14:32:10  OUTCOME_UNKNOWN  code X<U+001B>
+"""
+
+
+def failed(envelope: dict[str, Any]) -> dict[str, Any]:
+    return {"error": {"code": -32001, "message": "m", "data": envelope}}
+
+
+def test_show_tells_the_verdict_and_its_records(cli: Cli, broker: ScriptedBroker) -> None:
+    broker.answers("action.get", failed(UNKNOWN))
+    ran = cli("action", "show", "op_1")
+    assert (ran.status, ran.text) == (12, SHOWN)
+    assert broker.asked("action.get") == [{"operation_id": "op_1", "events": True}]
+    assert cli("action", "show", ACT, "--json").json == UNKNOWN
+    assert broker.asked("action.get")[1] == {"invocation_id": ACT, "events": True}
+
+
+@pytest.mark.parametrize("verb", ["wait", "cancel"])
+def test_wait_and_cancel_take_an_operation_too(cli: Cli, broker: ScriptedBroker, verb: str) -> None:
+    broker.answers("action.get", failed(UNKNOWN))
+    broker.answers(f"action.{verb}", failed(UNKNOWN))
+    assert cli("action", verb, "op_1").status == 12
+    assert broker.asked(f"action.{verb}") == [{"invocation_id": ACT}]
+    assert cli("action", verb, ACT).status == 12
+    assert len(broker.asked("action.get")) == 1
+
+
+def test_wait_passes_its_limit(cli: Cli, broker: ScriptedBroker) -> None:
+    pending = {**FACTS, "code": "IN_PROGRESS", "state": "running"}
+    broker.answers("action.wait", {"result": {"invocation_id": ACT, "pending": pending}})
+    assert cli("action", "wait", ACT, "--wait", "0").status == 14
+    assert broker.asked("action.wait") == [{"invocation_id": ACT, "wait_s": 0.0}]
+
+
+def test_list_asks_what_was_asked_and_names_the_next_page(cli: Cli, broker: ScriptedBroker) -> None:
+    row = {"invocation_id": ACT, "operation_id": "op_1", "at": "2026-11-30T14:32:07Z", "state": None, "phase": "x",
+           "outcome": "unknown", "code": "REMOTE_DEADLINE", "retry": "reconcile",
+           "target": {"method": "POST", "url": "https://a.example/"}}  # fmt: skip
+    rows = [row, {**row, "state": "running", "target": None}]
+    broker.answers("action.list", {"result": {"rows": rows, "before": "c1"}}, {"result": {"rows": [], "before": None}})
+    ran = cli("action", "list", "--scope", "all", "--outcome", "unknown", "--limit", "2", "--before", "c0")
+    assert ran.status == 0
+    assert broker.asked("action.list") == [{"scope": "all", "outcome": "unknown", "limit": 2, "before": "c0"}]
+    _, first, second, more = ran.text.splitlines()
+    assert first == f"{ACT}  2026-11-30 14:32:07  unknown  REMOTE_DEADLINE  look first  POST https://a.example/"
+    assert second.endswith("pending  REMOTE_DEADLINE  look first  sealed")
+    assert more == "More: affidavit action list --before c1"
+    assert cli("action", "list").text.startswith("No actions.")
