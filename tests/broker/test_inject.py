@@ -20,7 +20,7 @@ SECRET = b"planted-secret+/=4711"
 def credential(
     kind: str, header: str | None = None, template: str | None = None, user: str | None = None
 ) -> Credential:
-    new = NewCredential("n", kind, "https://api.example.com/", header=header, format=template, username=user)
+    new = NewCredential("n", kind, ("https://api.example.com/",), header=header, format=template, username=user)
     return checked(new, Micros(0))
 
 

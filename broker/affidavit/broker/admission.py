@@ -149,12 +149,12 @@ def _credential(core: Core, ask: HttpAsk) -> Credential | None:
             raise Refused(
                 Code.CREDENTIAL_UNKNOWN, "credential", "No credential of that name; credential.list has them all."
             )
-        if not UrlPattern.parse(named.target).matches(ask.target):
+        if not _covers(named, ask.target):
             raise Refused(
                 Code.CREDENTIAL_OUT_OF_SCOPE, "credential", "The named credential is not bound to this target."
             )
         return named
-    fitting = [c for c in known if UrlPattern.parse(c.target).matches(ask.target)]
+    fitting = [c for c in known if _covers(c, ask.target)]
     if len(fitting) > 1:
         raise Refused(
             Code.INVALID_REQUEST,
@@ -164,10 +164,14 @@ def _credential(core: Core, ask: HttpAsk) -> Credential | None:
     return fitting[0] if fitting else None
 
 
+def _covers(credential: Credential, target: HttpTarget) -> bool:
+    return any(UrlPattern.parse(text).matches(target) for text in credential.targets)
+
+
 def _leave(target: HttpTarget, contract: Contract, credential: Credential | None) -> Leave:
     bindings = []
     if credential is not None:
-        bindings.append(Binding(UrlPattern.parse(credential.target), credential.private))
+        bindings += [Binding(UrlPattern.parse(text), credential.private) for text in credential.targets]
     if isinstance(contract.match, HttpMatch):
         bindings.append(Binding(contract.match.url, contract.match.private))
     return leave(target, bindings)

@@ -408,7 +408,7 @@ def shown_credential(credential: Any) -> dict[str, Any]:
     return {
         "name": credential.name,
         "kind": str(credential.kind),
-        "target": credential.target,
+        "targets": list(credential.targets),
         "version": credential.version,
         "approval": str(credential.approval) if credential.approval else None,
         "private": credential.private,

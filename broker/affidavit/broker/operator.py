@@ -188,7 +188,7 @@ class OperatorSide:
         new = NewCredential(
             name=str(params.get("name", "")),
             kind=str(params.get("kind", "")),
-            target=str(params.get("target", "")),
+            targets=tuple(map(str, params.get("targets", ()))),
             private=bool(params.get("private", False)),
             **{k: str(v) if v is not None else None for k, v in fields.items()},
         )

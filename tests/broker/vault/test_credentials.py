@@ -22,7 +22,7 @@ from affidavit.broker.vault import credentials as module
 from affidavit.broker.vault.credentials import LATER, cautions, check_secret, checked, is_loopback
 
 NOW = Micros(1_796_000_000_000_000)
-BEARER = NewCredential("prod", "bearer", "https://api.example.com/v1/x")
+BEARER = NewCredential("prod", "bearer", ("https://api.example.com/v1/x",))
 LONG = b"0123456789"
 
 
@@ -86,10 +86,10 @@ def test_bad_names(name: str) -> None:
     [
         (replace(BEARER, kind="cookie"), "kind"),
         (replace(BEARER, kind=""), "kind"),
-        (replace(BEARER, target="api.example.com"), "target"),
-        (replace(BEARER, target="ftp://api.example.com/"), "target"),
-        (replace(BEARER, target="http://api.example.com/"), "target"),
-        (replace(BEARER, target="http://10.0.0.1/"), "target"),
+        (replace(BEARER, targets=("api.example.com",)), "target"),
+        (replace(BEARER, targets=("ftp://api.example.com/",)), "target"),
+        (replace(BEARER, targets=("http://api.example.com/",)), "target"),
+        (replace(BEARER, targets=("http://10.0.0.1/",)), "target"),
         (replace(BEARER, approval="sometimes"), "approval"),
         (replace(BEARER, username="ada"), "username"),
         (replace(BEARER, kind="basic"), "username"),
@@ -167,7 +167,7 @@ def test_a_header_value_is_clean(value: bytes) -> None:
 )
 def test_loopback_targets(target: str, loopback: bool) -> None:
     assert is_loopback(UrlPattern.parse(target)) is loopback
-    found = cautions(checked(replace(BEARER, target=target), NOW), secret())
+    found = cautions(checked(replace(BEARER, targets=(target,)), NOW), secret())
     assert (Caution.LOOPBACK_TARGET in found) is loopback
 
 
@@ -188,7 +188,7 @@ def test_loopback_targets(target: str, loopback: bool) -> None:
     ],
 )
 def test_token_endpoints(path: str, covers: bool) -> None:
-    found = cautions(checked(replace(BEARER, target=f"https://api.example.com{path}"), NOW), secret())
+    found = cautions(checked(replace(BEARER, targets=(f"https://api.example.com{path}",)), NOW), secret())
     assert (Caution.TOKEN_ENDPOINT in found) is covers
 
 

@@ -52,7 +52,7 @@ def reopened(places: Places, store: KeyringStore) -> Vault:
 
 
 def plant(vault: Vault) -> None:
-    vault.credentials.add(NewCredential("planted", "bearer", "https://api.example.com/v1/x"), bytearray(PLANTED))
+    vault.credentials.add(NewCredential("planted", "bearer", ("https://api.example.com/v1/x",)), bytearray(PLANTED))
 
 
 def content(directory: Path) -> dict[str, bytes]:
@@ -457,7 +457,7 @@ def test_many_threads_at_once(vault: Vault) -> None:
         vault.unlock(right())
         name = f"c{number}"
         vault.credentials.add(
-            NewCredential(name, "bearer", "https://a.example/"), bytearray(f"secret-{number}".encode())
+            NewCredential(name, "bearer", ("https://a.example/",)), bytearray(f"secret-{number}".encode())
         )
         credential = vault.credentials.named(name)
         assert vault.credentials.secret(credential.credential_id, 1).use(bytes) == f"secret-{number}".encode()
@@ -508,7 +508,7 @@ def test_no_error_tells_a_secret(closed: Places, store: KeyringStore) -> None:
     bad = bytearray(PLANTED + b"\n")
     calls: list[Callable[[], object]] = [
         lambda: vault.check(bytearray(PLANTED)),
-        lambda: vault.credentials.add(NewCredential("x", "bearer", "https://a.example/"), bad),
+        lambda: vault.credentials.add(NewCredential("x", "bearer", ("https://a.example/",)), bad),
         lambda: vault.credentials.rotate("planted", bytearray(PLANTED + b"\n")),
         lambda: vault.write(
             lambda db: db.execute("INSERT INTO settings VALUES ('a', ?), ('a', ?)", (PLANTED, PLANTED))

@@ -8,6 +8,7 @@ never part of a `Credential` (R12).
 from __future__ import annotations
 
 import ipaddress
+import json
 import re
 import secrets
 from collections.abc import Callable
@@ -33,6 +34,7 @@ SECRET_MAX = 64 * 1024
 SHORT_SECRET = 8
 """Below this many bytes redaction does not look for the secret by itself: it would hit by chance."""
 CREDENTIALS_MAX = 1000
+TARGETS_MAX = 64
 
 SCHEMA = """
 CREATE TABLE credentials (
@@ -40,7 +42,7 @@ CREATE TABLE credentials (
     name TEXT NOT NULL UNIQUE,
     kind TEXT NOT NULL,
     version INTEGER NOT NULL,
-    target TEXT NOT NULL,
+    targets TEXT NOT NULL,
     approval TEXT,
     private INTEGER NOT NULL,
     header TEXT,
@@ -61,7 +63,7 @@ CREATE TABLE secrets (
 """`secrets.value` is NULL once a newer version took its place."""
 
 _COLUMNS = (
-    "id, name, kind, version, target, approval, private, header, parameter, format, username, created_at, rotated_at"
+    "id, name, kind, version, targets, approval, private, header, parameter, format, username, created_at, rotated_at"
 )
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
@@ -99,8 +101,8 @@ class Credential:
     name: str
     kind: CredentialKind
     version: int
-    target: str
-    """The target pattern in its one spelling."""
+    targets: tuple[str, ...]
+    """The target patterns in their one spelling: it may be sent where one of them matches."""
     approval: ApprovalMode | None
     private: bool
     """Names in the target may lead to private and loopback addresses."""
@@ -118,7 +120,7 @@ class NewCredential:
 
     name: str
     kind: str
-    target: str
+    targets: tuple[str, ...]
     approval: str | None = None
     private: bool = False
     header: str | None = None
@@ -162,7 +164,7 @@ def checked(new: NewCredential, now: Micros) -> Credential:
             "A name has 1 to 64 letters, digits, dots, dashes or underscores.", "Choose another.", field="name"
         )
     kind = _kind(new.kind)
-    target = checked_target(new.target)
+    targets = checked_targets(new.targets)
     try:
         approval = None if new.approval is None else ApprovalMode(new.approval)
     except ValueError:
@@ -174,7 +176,7 @@ def checked(new: NewCredential, now: Micros) -> Credential:
         name=new.name,
         kind=kind,
         version=1,
-        target=target.text,
+        targets=targets,
         approval=approval,
         private=new.private,
         header=None,
@@ -198,6 +200,17 @@ def checked(new: NewCredential, now: Micros) -> Credential:
     else:
         raise Invalid("Kind header needs the header's name.", "Such as: --header X-Api-Key", field="header")
     return replace(draft, header=_header(header), format=_format(template))
+
+
+def checked_targets(texts: tuple[str, ...]) -> tuple[str, ...]:
+    """The patterns in their one spelling, 1 to TARGETS_MAX. Invalid, field `target`."""
+    if not 1 <= len(texts) <= TARGETS_MAX:
+        raise Invalid(
+            f"A credential is bound to 1 to {TARGETS_MAX} targets.",
+            "Such as: https://api.example.com/v1/*",
+            field="target",
+        )
+    return tuple(dict.fromkeys(checked_target(text).text for text in texts))
 
 
 def checked_target(text: str) -> UrlPattern:
@@ -237,11 +250,11 @@ def check_secret(kind: CredentialKind, value: bytearray) -> None:
 
 def cautions(credential: Credential, value: bytearray) -> tuple[Caution, ...]:
     """What a person should know of this credential with this secret."""
-    pattern = UrlPattern.parse(credential.target)
-    token = replace(pattern, path=_TOKEN_ENDPOINT.path, query=())
+    patterns = [UrlPattern.parse(target) for target in credential.targets]
+    tokens = [(p, replace(p, path=_TOKEN_ENDPOINT.path, query=())) for p in patterns]
     found = [
-        (Caution.LOOPBACK_TARGET, is_loopback(pattern)),
-        (Caution.TOKEN_ENDPOINT, pattern.overlaps(token)),
+        (Caution.LOOPBACK_TARGET, any(map(is_loopback, patterns))),
+        (Caution.TOKEN_ENDPOINT, any(pattern.overlaps(token) for pattern, token in tokens)),
         (Caution.SHORT_SECRET, len(value) < SHORT_SECRET),
     ]
     return tuple(caution for caution, holds in found if holds)
@@ -400,7 +413,7 @@ def _insert(database: Connection, credential: Credential, value: bytearray) -> N
         credential.name,
         credential.kind.value,
         credential.version,
-        credential.target,
+        json.dumps(credential.targets),
         credential.approval.value if credential.approval else None,
         int(credential.private),
         credential.header,
@@ -476,7 +489,7 @@ def _from_row(row: Any) -> Credential:
         name=row[1],
         kind=CredentialKind(row[2]),
         version=row[3],
-        target=row[4],
+        targets=tuple(json.loads(row[4])),
         approval=None if row[5] is None else ApprovalMode(row[5]),
         private=bool(row[6]),
         header=row[7],
