@@ -102,7 +102,7 @@ class KeyringStore:
     def _call(self, job: Callable[[], T]) -> T:
         with self._starting:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="affidavit-keyring", daemon=False)
+                self._thread = threading.Thread(target=self._work, name="affidavit-keyring", daemon=True)
                 self._thread.start()
         future: Future[T] = Future()
         self._jobs.put((future, job))
