@@ -6,7 +6,10 @@ which cuts the ring where a control fills it.
 
 from __future__ import annotations
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt
+from weakref import WeakSet
+
+import shiboken6
+from PySide6.QtCore import QEvent, QObject, QPoint, QRect, QRectF, Qt, Slot
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QAbstractScrollArea, QApplication, QWidget
 
@@ -33,9 +36,7 @@ class FocusRing(QWidget):
         self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
         self.hide()
-        app = QApplication.instance()
-        assert isinstance(app, QApplication)
-        app.focusChanged.connect(self._follow)
+        _listener().rings.add(self)
 
     def eventFilter(self, _watched: QObject, event: QEvent) -> bool:
         if event.type() in _MOVES:
@@ -48,12 +49,13 @@ class FocusRing(QWidget):
         painter.setPen(QPen(QColor(state.current().accent), RING))
         painter.drawRoundedRect(QRectF(self.rect()).adjusted(1, 1, -1, -1), _RADIUS, _RADIUS)
 
-    def _follow(self, _old: QObject | None, new: QObject | None) -> None:
+    def follow(self, new: QWidget | None) -> None:
+        """The keyboard went to `new`."""
         for watched in self._watched:
             watched.removeEventFilter(self)
         self._watched = []
-        inside = isinstance(new, QWidget) and new.window() is self._window and new is not self._window
-        self._control = new if inside and isinstance(new, QWidget) and new.property(PLAIN) is None else None
+        inside = new is not None and new.window() is self._window and new is not self._window
+        self._control = new if inside and new is not None and new.property(PLAIN) is None else None
         at = self._control
         while at is not None and at is not self._window:
             at.installEventFilter(self)
@@ -87,3 +89,26 @@ class FocusRing(QWidget):
                 clip = clip.intersected(QRect(at.mapTo(self._window, QPoint(0, 0)), at.size()))
             at = area
         return clip
+
+
+class _Listener(QObject):
+    """Hears of the focus for all rings. A ring's own connection would be called once more while its window is
+    destroyed, when nothing is left of the ring but its C++ half."""
+
+    def __init__(self, app: QApplication) -> None:
+        super().__init__(app)
+        self.rings: WeakSet[FocusRing] = WeakSet()
+        app.focusChanged.connect(self._changed)
+
+    @Slot(QWidget, QWidget)
+    def _changed(self, _old: QWidget | None, new: QWidget | None) -> None:
+        for ring in list(self.rings):
+            if shiboken6.isValid(ring):
+                ring.follow(new)
+
+
+def _listener() -> _Listener:
+    app = QApplication.instance()
+    assert isinstance(app, QApplication)
+    found = app.findChild(_Listener)
+    return found if isinstance(found, _Listener) else _Listener(app)
