@@ -64,8 +64,9 @@ class _Zlib:
                 data = self._stream.unconsumed_tail
                 if piece:
                     yield piece
-                # A full piece may leave output inside the stream although all input is consumed.
-                if not data and len(piece) < PIECE:
+                # Behind the end nothing is consumed. Before it, a full piece may leave more output inside the stream
+                # although all input is taken.
+                if self._stream.eof or (not data and len(piece) < PIECE):
                     return
         except zlib.error as bad:
             raise ValueError("malformed") from bad

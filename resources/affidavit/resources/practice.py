@@ -17,6 +17,9 @@ url = "http://127.0.0.1:{port}/v1/payments"
 [effect]
 kind = "write"
 
+[correlation]
+operation = "/metadata/op"
+
 [idempotency]
 header = "Idempotency-Key"
 max_length = 255
@@ -25,9 +28,9 @@ retention = "24h"
 mismatch = "rejected"
 
 [reconcile]
-url = "http://127.0.0.1:{port}/v1/payments?key={{idempotency_key}}"
+url = "http://127.0.0.1:{port}/v1/payments?ref={{operation_id}}"
 each = "/data"
-where = {{ pointer = "/key", equals = "{{idempotency_key}}" }}
+where = {{ pointer = "/metadata/op", equals = "{{operation_id}}" }}
 state = "/status"
 committed = ["succeeded"]
 """

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Literal
+from urllib.parse import quote
 
 from affidavit.broker.contract.pattern import CommandPattern, UrlPattern
 from affidavit.broker.contract.pointer import Scalar
@@ -232,6 +233,15 @@ class Template:
 
     text: str
     names: tuple[str, ...]
+
+    def fill_url(self, values: Mapping[str, str]) -> str | None:
+        """The URL with each placeholder percent-encoded as one segment or value; None while one has no value."""
+        if any(name not in values for name in self.names):
+            return None
+        url = self.text
+        for name in self.names:
+            url = url.replace(f"{{{name}}}", quote(values[name], safe=""))
+        return url
 
 
 @dataclass(frozen=True, slots=True)

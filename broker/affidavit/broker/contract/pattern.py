@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from typing import NamedTuple
 from urllib.parse import parse_qsl
 
-from affidavit.broker.target import BadUrl, HttpTarget, is_hidden, normal_host, normal_path, normal_query, split_url
+from affidavit.broker.target import (
+    DEFAULT_PORTS,
+    BadUrl,
+    HttpTarget,
+    is_hidden,
+    normal_host,
+    normal_path,
+    normal_query,
+    split_url,
+)
 
 MAX_PATTERN = 8192
 """Bytes of a pattern: as long as the longest URL."""
@@ -125,7 +134,8 @@ class UrlPattern:
         if any(count > 1 for count in Counter(name for name, _ in query).values()):
             raise BadPattern("A query parameter stands in the pattern twice; name it once.")
         written = f"[{host}]" if ":" in host else host
-        spelt = f"{parts.scheme}://{written}:{parts.port}{path}" + (f"?{query_text}" if query else "")
+        port = "" if parts.port == DEFAULT_PORTS[parts.scheme] else f":{parts.port}"
+        spelt = f"{parts.scheme}://{written}{port}{path}" + (f"?{query_text}" if query else "")
         labels = (host,) if is_literal else tuple(host.split("."))
         return cls(spelt, parts.scheme, tuple(map(Glob.parse, labels)), is_literal, parts.port, segments, query)
 

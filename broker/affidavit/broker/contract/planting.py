@@ -1,7 +1,8 @@
-"""The idempotency key of an operation: making one, and putting it where the contract says (R44, R45).
+"""What the broker puts into a request at the places that its contract names: the idempotency key (R44, R45) and the
+ids that both sides' records then share (R63).
 
-The same operation always carries the same key bytes; whoever stores the key calls `plant_key` again with it. What goes
-out is planted before the fingerprint is taken, so the approved request is the one with the key in it.
+The same operation always carries the same bytes; whoever stored its key plants that one again. All of it is planted
+before the fingerprint is taken, so the approved request is the one that goes out.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from datetime import UTC, datetime
 from email.utils import format_datetime
 from urllib.parse import parse_qsl, quote
 
-from affidavit.broker.contract.model import Contract, IdempotencyTerms, PlaceKind
+from affidavit.broker.contract.model import Contract, Correlation, IdempotencyTerms, PlaceKind
 from affidavit.broker.contract.pointer import CannotPlant, NotJson, plant
 from affidavit.broker.limits import Limits
 from affidavit.broker.refusal import Refused
@@ -28,7 +29,7 @@ Headers = tuple[tuple[str, str], ...]
 
 @dataclass(frozen=True, slots=True)
 class Planted:
-    """A request with its key in it."""
+    """A request with what was planted."""
 
     headers: Headers
     target: HttpTarget
@@ -75,10 +76,36 @@ def plant_key(
         case PlaceKind.QUERY:
             target = _with_parameter(target, name, key, limits)
         case _:
-            body = _with_field(body, name, key, limits)
+            body = _with_field(body, name, key, "idempotency key", limits)
     date = format_datetime(datetime.fromtimestamp(first_asked // 1_000_000, UTC), usegmt=True)
     companions = tuple((companion, date) for companion in terms.companions)
     return Planted((*headers, *companions), target, body)
+
+
+def plant_ids(
+    terms: Correlation,
+    operation_id: str,
+    correlation_id: str | None,
+    *,
+    headers: Headers,
+    body: bytes,
+    limits: Limits,
+) -> tuple[Headers, bytes]:
+    """The headers and body with the ids in place. Refused: as `plant_key`, and INVALID_REQUEST where an agent's own
+    header stands in a place of the contract's."""
+    planted: list[tuple[str, str]] = []
+    if terms.header is not None and correlation_id is not None:
+        planted.append((terms.header, correlation_id))
+    if terms.operation is not None and terms.operation.kind is PlaceKind.HEADER:
+        planted.append((terms.operation.name, operation_id))
+    given = {name.lower() for name, _ in headers}
+    for name, _ in planted:
+        if name.lower() in given:
+            message = f"The contract carries an id in {name}; leave the header out and use the field of that id."
+            raise Refused(Code.INVALID_REQUEST, f"headers.{name}", message)
+    if terms.operation is not None and terms.operation.kind is PlaceKind.POINTER:
+        body = _with_field(body, terms.operation.name, operation_id, "operation id", limits)
+    return (*headers, *planted), body
 
 
 def _quoted(key: str) -> str:
@@ -95,16 +122,16 @@ def _with_parameter(target: HttpTarget, name: str, key: str, limits: Limits) -> 
     return parse_http(f"{target.url}{joint}{quote(name, safe='')}={quote(key, safe='')}", limits)
 
 
-def _with_field(body: bytes, pointer: str, key: str, limits: Limits) -> bytes:
+def _with_field(body: bytes, pointer: str, value: str, what: str, limits: Limits) -> bytes:
     try:
-        planted = plant(body, pointer, key)
+        planted = plant(body, pointer, value)
     except NotJson as bad:
-        message = f"The contract puts the idempotency key into the body at {pointer}, so the body must be JSON."
+        message = f"The contract puts the {what} into the body at {pointer}, so the body must be JSON."
         raise Refused(Code.INVALID_REQUEST, "body", message) from bad
     except CannotPlant as bad:
-        message = f"The idempotency key has no place in the body: {bad}. Use the field `idempotency_key`."
+        message = f"The {what} has no place in the body: {bad}. Leave that field to Affidavit."
         raise Refused(Code.INVALID_REQUEST, "body", message) from bad
     if len(planted) > limits.body:
-        message = f"With its idempotency key the body is {len(planted)} bytes; the limit is {limits.body}."
+        message = f"With its {what} the body is {len(planted)} bytes; the limit is {limits.body}."
         raise Refused(Code.PAYLOAD_LIMIT, "body", message)
     return planted
