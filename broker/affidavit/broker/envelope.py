@@ -1,7 +1,8 @@
 """The envelope: what a caller is told of an invocation, in the one shape of `interface` (section 3, Envelope).
 
 A pure function of recorded facts and the clock. Exactly one of `result`, `pending`, `error` holds the five facts; all
-fields of `evidence` are always present, null where unknown, not yet set, or sealed.
+fields of `evidence` are always present, null where unknown, not yet set, or sealed. The answer (`http` or `settled`)
+stands beside them, and in `result` or `error` as well: readers look in either place (docs/decisions/0002).
 """
 
 from __future__ import annotations
@@ -58,12 +59,14 @@ def envelope(inv: Invocation, operation: Operation, now: Micros, view: BodyView)
             "poll_after_s": 2.0 if waiting else 1.0,
         }
     elif inv.outcome is Outcome.COMMITTED and facts["phase"] != Phase.RESULT_DELIVERY:
-        out["result"] = {**facts, **_answer(inv, view)}
+        answer = _answer(inv, view)
+        out |= {"result": {**facts, **answer}, **answer}
     else:
         for name, value in (("field", inv.field), ("needs", view_needs(inv, view))):
             if value is not None:
                 facts[name] = value
-        out["error"] = {**facts, **(_answer(inv, view) if facts["phase"] != Phase.RESULT_DELIVERY else {})}
+        answer = _answer(inv, view) if facts["phase"] != Phase.RESULT_DELIVERY else {}
+        out |= {"error": {**facts, **answer}, **answer}
     out["evidence"] = _evidence(inv, operation, now, facts["retry"], view)
     return out
 
