@@ -140,6 +140,7 @@ class _Page(QPlainTextEdit):
         self.viewport().setAutoFillBackground(False)
         self.verticalScrollBar().valueChanged.connect(self.moved)
         self._shown: tuple[BodyLine, ...] = ()
+        self._looks: tuple[object, ...] = ()
         self.set_lines(lines)
 
     @property
@@ -213,14 +214,17 @@ class _Page(QPlainTextEdit):
         painter.drawPolyline([QPointF(2, middle - 4), QPointF(2, middle), QPointF(6, middle)])
 
     def _dress(self) -> None:
-        """Fonts and colours of the scheme; lines in one plain run need no formats of their own."""
+        """Fonts and colours of the scheme, once for each; lines in one plain run need no formats of their own."""
+        looks = (theme.current(), theme.base_px(), self._shown)
+        if looks == self._looks:
+            return
+        self._looks = looks
         self.setFont(theme.mono_font())
-        block = self.document().begin()
-        for line in self._shown:
+        document = self.document()
+        for n, line in enumerate(self._shown):
             if any(run.mark is not Mark.TEXT for run in line.runs):
-                block.layout().setFormats(formats(line.runs))
-            block = block.next()
-        self.document().markContentsDirty(0, self.document().characterCount())
+                document.findBlockByNumber(n).layout().setFormats(formats(line.runs))
+        document.markContentsDirty(0, document.characterCount())
 
 
 class _Forms(QFrame):
