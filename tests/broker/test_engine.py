@@ -1,0 +1,572 @@
+"""Playbooks of one action: what the wire does, what is recorded in which order, what the caller is told."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from affidavit.broker.card import Decision, NoticeKind, Scope
+from affidavit.broker.terms import Stage
+from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
+from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent, Stop
+
+OK = (Cross(), Sent(), Head(201, (("content-type", "application/json"),)), Body(b'{"id":1}'), Complete())
+HANG_UP = (Cross(), Sent(), Broken(Fault.CLOSED, "closed by peer after request write"))
+REFUSED = Stop(SetupStop(Stage.DNS, Stage.TCP_CONNECT, SetupFault.REFUSED, "ECONNREFUSED", "203.0.113.7"))
+
+KEYED = """
+id = "test.create"
+source = "https://docs.example.com/keys"
+checked = 2026-11-30
+[match]
+kind = "http"
+method = ["POST"]
+url = "https://api.example.com/v1/things"
+[effect]
+kind = "write"
+[idempotency]
+header = "Idempotency-Key"
+retention = "24h"
+"""
+
+
+async def test_a_write_is_approved_sent_and_committed_in_this_order(world: Any) -> None:
+    world.script(OK)
+    session = world.session()
+    call = world.call(session, json={"a": 1}, operation_id="op-1")
+    card = await world.approve()
+    got = await call
+    assert world.facts(got) == ("remote_execution", "committed", "REMOTE_RESULT", "never")
+    assert got["http"]["status"] == 201
+    assert got["http"]["body"]["text"] == '{"id":1}'
+    assert got["evidence"]["fingerprint"] == card.fingerprint
+    assert await world.kinds(got["invocation_id"]) == [
+        "ACTION_ACCEPTED",
+        "PREFLIGHT_VALIDATED",
+        "CARD_OPENED",
+        "APPROVAL_DECIDED",
+        "CREDENTIAL_AUTHORIZED",
+        "DISPATCH_STARTED",
+        "REQUEST_SENT",
+        "REMOTE_RESPONSE_STARTED",
+        "REMOTE_RESPONSE_COMPLETE",
+        "RESULT_COMMITTED",
+    ]
+    assert world.wire.crossed == 1
+
+
+@pytest.mark.parametrize(("asked", "commits"), [(False, 2), (True, 3)])
+async def test_commits_of_an_action(world: Any, asked: bool, commits: int) -> None:
+    """P2: two barriers; a third where a person is asked."""
+    world.script(OK, OK)
+    session = world.session()
+    await world.ask(session, method="GET")  # leaves no grant: the scope was once
+    if not asked:
+        world.script(OK, OK)
+        call = world.call(session, method="GET")
+        await world.approve(Scope.SESSION)
+        await call
+    await world.broker.core.projection.flush().durable()
+    before = world.broker.core.journal.counters.commits
+    world.script(OK)
+    got = await world.ask(session, method="GET")
+    assert world.facts(got)[1] == "committed"
+    assert world.broker.core.journal.counters.commits - before == commits
+
+
+async def test_one_commit_where_it_ends_before_the_line(world: Any) -> None:
+    await world.adopt(KEYED.replace("[effect]", "[approval]\nmode = 'never'\n[retry]\nsetup = 1\n[effect]"))
+    await world.broker.core.projection.flush().durable()
+    before = world.broker.core.journal.counters.commits
+    world.script((REFUSED,))
+    got = await world.ask(world.session(), json={})
+    assert world.facts(got) == ("connection_setup", "not_attempted", "CONNECT_FAILED", "backoff")
+    assert world.broker.core.journal.counters.commits - before == 1
+
+
+async def test_denied_on_the_card(world: Any) -> None:
+    session = world.session()
+    call = world.call(session)
+    await world.deny("not without a ticket")
+    got = await call
+    assert world.facts(got) == ("credential_injection", "not_attempted", "APPROVAL_DENIED", "never")
+    assert got["evidence"]["authorization"]["reason"] == "not without a ticket"
+    assert "not without a ticket" in got["error"]["message"]
+    assert not world.wire.requests
+
+
+async def test_setup_is_tried_again_and_each_try_is_shown(world: Any) -> None:
+    world.script((REFUSED,), (REFUSED,), OK)
+    got = await world.ask(world.session(), method="GET", deadline_s=30)
+    assert world.facts(got)[1] == "committed"
+    tries = got["evidence"]["attempts"]
+    assert [(t["n"], t["stage"], t["code"]) for t in tries] == [(n, "tcp_connect", "ECONNREFUSED") for n in (1, 2)]
+    assert got["evidence"]["attempt"] == 1
+    assert world.wire.crossed == 1
+
+
+async def test_a_fault_that_no_repeat_helps_is_tried_once(world: Any) -> None:
+    expired = Stop(SetupStop(Stage.TLS_HANDSHAKE, Stage.CERTIFICATE, SetupFault.CERTIFICATE, "CERT_EXPIRED"))
+    world.script((expired,))
+    got = await world.ask(world.session(), method="GET")
+    assert world.facts(got) == ("connection_setup", "not_attempted", "CERT_INVALID", "after_correction")
+
+
+async def test_lost_answer_is_unknown_and_the_same_operation_is_not_sent_again(world: Any) -> None:
+    world.script(HANG_UP)
+    session = world.session()
+    first = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert world.facts(first) == ("remote_execution", "unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+    assert first["evidence"]["request_complete"] is True
+    assert first["evidence"]["source"] == "transport_observed"
+    again = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert again["invocation_id"] == first["invocation_id"]
+    assert world.wire.crossed == 1
+
+
+async def test_look_alike_is_held_back_until_it_is_named_and_ticked(world: Any) -> None:
+    world.script(HANG_UP, OK)
+    session = world.session()
+    first = await world.ask(session, json={"a": 1})
+    held = await world.ask(session, json={"a": 1})
+    assert world.facts(held) == ("validation", "not_attempted", "UNRESOLVED_DUPLICATE", "reconcile")
+    assert held["evidence"]["refers_to"] == first["invocation_id"]
+    wrong = await world.ask(session, json={"a": 1}, acknowledge_unresolved="act_" + "0" * 26)
+    assert world.facts(wrong)[2] == "UNRESOLVED_DUPLICATE"
+    call = world.call(session, json={"a": 1}, acknowledge_unresolved=first["invocation_id"])
+    card = await world.card()
+    assert card.tick is not None
+    assert card.notices[0].kind is NoticeKind.SAME_EFFECT_UNKNOWN
+    assert card.notices[0].record == first["evidence"]["dispatch_record"]
+    from affidavit.broker.api import OperatorRefused
+
+    with pytest.raises(OperatorRefused):
+        await world.broker.operator.decide(card.invocation_id, Decision(True))
+    await world.broker.operator.decide(card.invocation_id, Decision(True, tick=True))
+    assert world.facts(await call)[1] == "committed"
+
+
+async def test_two_equal_calls_at_once_join_by_operation_id_and_are_held_back_without(world: Any) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Complete()))
+    session = world.session()
+    one = world.call(session, json={"a": 1}, operation_id="op-1")
+    two = world.call(session, json={"a": 1}, operation_id="op-1")
+    await world.approve()
+    await hang.reached.wait()
+    three = await world.call(session, json={"a": 1})
+    assert world.facts(three) == ("validation", "not_attempted", "UNRESOLVED_DUPLICATE", "fetch_result")
+    hang.release.set()
+    first, second = await one, await two
+    assert first["invocation_id"] == second["invocation_id"]
+    assert world.facts(first)[1] == "committed"
+    assert world.wire.crossed == 1
+
+
+async def test_same_operation_with_other_content_is_a_mismatch_also_while_locked(world: Any) -> None:
+    world.script(OK)
+    session = world.session()
+    first = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    for _ in range(2):
+        other = await world.ask(session, json={"a": 2}, operation_id="op-1")
+        assert world.facts(other) == ("validation", "not_attempted", "IDEMPOTENCY_MISMATCH", "after_correction")
+        same = await world.ask(session, json={"a": 1}, operation_id="op-1")
+        assert same["invocation_id"] == first["invocation_id"]
+        await world.broker.operator.lock(why="test")
+
+
+async def test_a_key_is_made_once_and_sent_the_same_on_a_new_invocation(world: Any) -> None:
+    await world.adopt(KEYED)
+    world.script((REFUSED,), (REFUSED,), (REFUSED,), HANG_UP)
+    session = world.session()
+    first = await world.ask(session, json={"a": 1}, operation_id="op-1", deadline_s=20)
+    assert world.facts(first)[2] == "CONNECT_FAILED"
+    second = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert second["evidence"]["retry_of"] == first["invocation_id"]
+    assert second["evidence"]["attempt"] == 1
+    assert world.facts(second)[3] == "same_idempotency_key"
+    keys = {dict(r.headers)[b"Idempotency-Key"] for r in world.wire.requests}
+    assert keys == {second["evidence"]["idempotency"]["key"].encode()}
+
+
+async def test_advice_turns_when_the_keys_window_closes(world: Any) -> None:
+    await world.adopt(KEYED)
+    world.script(HANG_UP)
+    session = world.session()
+    got = await world.ask(session, json={"a": 1})
+    assert got["evidence"]["retry_allowed"] is True
+    world.clock.ahead_s = 24 * 3600 * 0.95 + 1
+    later = await world.broker.agent.action_get(
+        session, invocation_id=got["invocation_id"], operation_id=None, events=False
+    )
+    assert world.facts(later)[3] == "reconcile"
+    assert later["evidence"]["retry_allowed"] is False
+
+
+async def test_agent_key_known_with_other_content_is_a_mismatch(world: Any) -> None:
+    await world.adopt(KEYED)
+    world.script(OK)
+    session = world.session()
+    await world.ask(session, json={"a": 1}, idempotency_key="k-1")
+    other = await world.ask(session, json={"a": 2}, idempotency_key="k-1")
+    assert world.facts(other)[2] == "IDEMPOTENCY_MISMATCH"
+
+
+async def test_key_without_a_contract_is_refused(world: Any) -> None:
+    got = await world.ask(world.session(), json={}, idempotency_key="k-1")
+    assert world.facts(got)[2] == "NO_IDEMPOTENCY_CONTRACT"
+
+
+async def test_deadline_brings_the_verdict_and_a_late_answer_settles_the_record(world: Any) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Body(b"late"), Complete()))
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, deadline_s=0.1)
+    assert world.facts(got) == ("remote_execution", "unknown", "REMOTE_DEADLINE", "reconcile")
+    settled = asyncio.Event()
+    world.broker.core.projection.on_change(lambda inv: settled.set() if inv.settlement is not None else None)
+    hang.release.set()
+    await settled.wait()
+    later = await world.broker.agent.action_get(
+        session, invocation_id=got["invocation_id"], operation_id=None, events=True
+    )
+    assert world.facts(later) == ("remote_execution", "committed", "REMOTE_RESULT", "never")
+    assert later["http"]["body"]["text"] == "late"
+    kinds = [e["kind"] for e in later["events"]]
+    assert kinds[-2:] == ["REMOTE_RESPONSE_STARTED", "OUTCOME_SETTLED"]
+    assert kinds.index("OUTCOME_UNKNOWN") < kinds.index("OUTCOME_SETTLED")
+
+
+async def test_cancel_before_and_after_the_line(world: Any) -> None:
+    session = world.session()
+    call = world.call(session, json={"a": 1})
+    card = await world.card()
+    got: dict[str, Any] = {}
+    try:
+        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id)
+    except Exception as error:
+        got = error.envelope  # type: ignore[attr-defined]
+    assert world.facts(got) == ("credential_injection", "not_attempted", "CALLER_CANCELLED", "never")
+    assert world.facts(await call) == world.facts(got)
+
+    hang = Hang()
+    world.script((Cross(), Sent(), hang))
+    call = world.call(session, json={"a": 2})
+    card = await world.approve()
+    await hang.reached.wait()
+    try:
+        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id)
+    except Exception as error:
+        got = error.envelope  # type: ignore[attr-defined]
+    assert world.facts(got) == ("remote_execution", "unknown", "CALLER_CANCELLED", "reconcile")
+    await call
+
+
+async def test_caller_gone_on_the_card_sends_nothing(world: Any) -> None:
+    session = world.session()
+    call = world.call(session, json={"a": 1})
+    await world.card()
+    world.broker.agent.session_ended(session.session_id)
+    assert world.facts(await call) == ("credential_injection", "not_attempted", "CALLER_CANCELLED", "never")
+    assert not world.wire.requests
+
+
+async def test_caller_gone_after_the_line_ends_nothing(world: Any) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Complete()))
+    session = world.session()
+    call = world.call(session, json={"a": 1})
+    await world.approve()
+    await hang.reached.wait()
+    world.broker.agent.session_ended(session.session_id)
+    hang.release.set()
+    assert world.facts(await call)[1] == "committed"
+
+
+async def test_lock_ends_what_is_not_dispatched_and_records_what_is(world: Any) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Body(b"done"), Complete()))
+    session = world.session()
+    running = world.call(session, json={"a": 1}, operation_id="op-1")
+    await world.approve()
+    await hang.reached.wait()
+    waiting = world.call(session, json={"a": 2})
+    await world.card()
+    await world.broker.operator.lock(why="test")
+    got = await waiting
+    assert world.facts(got) == ("credential_injection", "not_attempted", "VAULT_LOCKED", "after_correction")
+    assert got["error"]["needs"] == "operator_unlock"
+    refused = await world.call(session, json={"a": 3})
+    assert world.facts(refused)[2] == "VAULT_LOCKED"
+    hang.release.set()
+    sealed = await running
+    assert world.facts(sealed) == ("result_delivery", "committed", "RESULT_SEALED", "fetch_result")
+    assert sealed["error"]["needs"] == "operator_unlock"
+    assert sealed["evidence"]["target"] is None
+    await world.unlock()
+    opened = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert opened["http"]["body"]["text"] == "done"
+
+
+async def test_restart_between_dispatch_and_result_is_unknown_and_never_sent_again(world: Any) -> None:
+    hang = Hang()
+    world.limits = world.broker.core.limits = world.broker.core.limits.__class__(quit_s=0.01)
+    world.script((Cross(), Sent(), hang))
+    session = world.session()
+    call = world.call(session, json={"a": 1}, operation_id="op-1")
+    await world.approve()
+    await hang.reached.wait()
+    waiting = world.call(session, json={"a": 9}, operation_id="op-2")
+    await world.card()
+    await world.restart()
+    call.cancel()
+    assert world.facts(await waiting) == ("credential_injection", "not_attempted", "BROKER_RESTARTED", "backoff")
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert world.facts(got) == ("remote_execution", "unknown", "BROKER_RESTARTED", "reconcile")
+    assert world.wire.crossed == 1
+
+
+async def test_changed_bytes_between_approval_and_line_are_never_sent(world: Any, monkeypatch: Any) -> None:
+    from affidavit.broker import engine
+    from affidavit.broker.prepare import prepare
+
+    def tampered(bound: Any, injection: Any) -> Any:
+        made = prepare(bound, injection)
+        from dataclasses import replace
+
+        return replace(made, request=replace(made.request, body=made.request.body + b" "))
+
+    monkeypatch.setattr(engine, "prepare", tampered)
+    world.script(OK)
+    got = await world.ask(world.session(), json={"a": 1})
+    assert world.facts(got) == ("validation", "not_attempted", "FINGERPRINT_CHANGED", "after_correction")
+    assert world.wire.crossed == 0
+
+
+async def test_credential_is_injected_at_the_end_and_never_told(world: Any) -> None:
+    await world.credential()
+    world.script(
+        (
+            Cross(),
+            Sent(),
+            Head(200, (("x-echo", "Bearer planted-secret-9fK2"),)),
+            Body(b"x planted-secret-9fK2 y"),
+            Complete(),
+        )
+    )
+    got = await world.ask(world.session(), json={"a": 1})
+    assert dict(world.wire.requests[0].headers)[b"Authorization"] == b"Bearer planted-secret-9fK2"
+    assert got["http"]["body"]["text"] == "x [redacted] y"
+    assert got["http"]["headers"]["x-echo"] == "[redacted]"
+    assert got["http"]["body"]["redactions"] == 2
+    assert "planted-secret" not in str(got)
+
+
+async def test_a_credential_out_of_scope_or_unknown_is_refused_without_its_name(world: Any) -> None:
+    await world.credential("https://other.example.com/**")
+    session = world.session()
+    for name, code in (("api", "CREDENTIAL_OUT_OF_SCOPE"), ("sk_live_oops", "CREDENTIAL_UNKNOWN")):
+        got = await world.ask(session, json={}, credential=name)
+        assert world.facts(got) == ("validation", "not_attempted", code, "after_correction")
+        assert got["error"]["field"] == "credential"
+        assert name not in str(got["error"]["message"])
+
+
+async def test_another_session_sees_verdicts_and_gets_the_result_after_a_card(world: Any) -> None:
+    world.script(OK)
+    mine = world.session()
+    got = await world.ask(mine, json={"a": 1}, operation_id="op-1")
+    other = world.session("s-2", program="/usr/bin/other", cwd="/elsewhere")
+    sealed = await world.call(other, json={"a": 1}, operation_id="op-1")
+    assert world.facts(sealed) == ("result_delivery", "committed", "RESULT_SEALED", "fetch_result")
+    assert sealed["error"]["needs"] == "operator_approval"
+    assert "http" not in sealed
+    with pytest.raises(Exception, match="RESULT_SEALED"):
+        await world.broker.agent.result_fetch(other, invocation_id=got["invocation_id"], chunk=0, part="body")
+    card = await world.approve()
+    assert card.invocation_id == got["invocation_id"]
+    await world.broker.core.projection.flush().durable()
+    released = await world.call(other, json={"a": 1}, operation_id="op-1")
+    assert released["http"]["body"]["text"] == '{"id":1}'
+    later = world.session("s-3")
+    assert (await world.call(later, json={"a": 1}, operation_id="op-1"))["http"]["status"] == 201
+
+
+async def test_pending_after_wait_s_and_the_verdict_later(world: Any) -> None:
+    world.script(OK)
+    session = world.session()
+    got = await world.call(session, json={"a": 1}, wait_s=0)
+    assert world.facts(got) == ("credential_injection", "not_attempted", "AWAITING_APPROVAL", "fetch_result")
+    assert got["pending"]["state"] == "awaiting_approval"
+    assert world.broker.core.projection.reader.action(got["invocation_id"]) is not None
+    waiting = asyncio.ensure_future(
+        world.broker.agent.action_wait(session, invocation_id=got["invocation_id"], wait_s=5)
+    )
+    await world.approve()
+    assert world.facts(await waiting)[1] == "committed"
+
+
+async def test_results_in_chunks_and_acknowledged_by_hash(world: Any) -> None:
+    big = bytes(range(256)) * 3000
+    world.script(
+        (Cross(), Sent(), Head(200), *(Body(big[i : i + 50_000]) for i in range(0, len(big), 50_000)), Complete())
+    )
+    session = world.session()
+    got = await world.ask(session, json={"a": 1})
+    body = got["http"]["body"]
+    assert (body["inline"], body["chunks"], body["bytes"]) == (False, 3, len(big))
+    import base64
+
+    parts = []
+    for n in range(3):
+        chunk = await world.broker.agent.result_fetch(session, invocation_id=got["invocation_id"], chunk=n, part="body")
+        parts.append(base64.b64decode(chunk["base64"]))
+    assert b"".join(parts) == big
+    assert (chunk["last"], chunk["complete"]) == (True, True)
+    with pytest.raises(Exception, match="hash"):
+        await world.broker.agent.result_ack(session, invocation_id=got["invocation_id"], sha256="00", part="body")
+    done = await world.broker.agent.result_ack(
+        session, invocation_id=got["invocation_id"], sha256=body["sha256"], part="body"
+    )
+    assert done == {"delivered": True}
+    assert (await world.kinds(got["invocation_id"]))[-1] == "RESULT_DELIVERED"
+
+
+async def test_undelivered_keeps_the_outcome(world: Any) -> None:
+    world.script(OK)
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    world.broker.agent.delivered(got["invocation_id"], session.session_id, whole=False)
+    again = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert world.facts(again) == ("result_delivery", "committed", "RESULT_UNDELIVERED", "fetch_result")
+    assert again["evidence"]["delivery"] == "failed"
+    await world.broker.agent.result_ack(
+        session, invocation_id=got["invocation_id"], sha256=got["http"]["body"]["sha256"], part="body"
+    )
+    again = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    assert world.facts(again)[2] == "REMOTE_RESULT"
+
+
+async def test_an_attestation_is_added_and_corrected_by_name(world: Any) -> None:
+    from affidavit.broker.api import OperatorRefused
+
+    world.script(HANG_UP)
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, operation_id="op-1")
+
+    async def attest(outcome: str, supersedes: int | None = None, secret: bytes = b"a passphrase for tests") -> Any:
+        return await world.broker.operator.attest(
+            got["invocation_id"],
+            outcome=outcome,
+            note="looked at the list",
+            reference="re_1",
+            item=None,
+            supersedes=supersedes,
+            passphrase=bytearray(secret),
+        )
+
+    with pytest.raises(OperatorRefused, match="passphrase"):
+        await attest("committed", secret=b"wrong")
+    first = await attest("committed")
+    assert world.facts(first) == ("remote_execution", "committed", "SETTLED_BY_OPERATOR", "never")
+    assert first["settled"] == {"source": "operator_attested", "record": first["record"], "reference": "re_1"}
+    with pytest.raises(OperatorRefused, match=f"record {first['record']}"):
+        await attest("rejected")
+    second = await attest("rejected", supersedes=first["record"])
+    assert world.facts(second)[1] == "rejected"
+    kinds = await world.kinds(got["invocation_id"])
+    assert kinds[-3:] == ["OUTCOME_UNKNOWN", "OUTCOME_SETTLED", "OUTCOME_SETTLED"]
+
+
+async def test_the_same_invalid_request_is_a_loop_by_the_fifth(world: Any, monkeypatch: Any) -> None:
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    from affidavit.broker import agent
+
+    monkeypatch.setattr(agent.asyncio, "sleep", sleep)
+    session = world.session()
+    got = [await world.call(session, url="ftp://api.example.com/") for _ in range(7)]
+    assert [world.facts(g)[2] for g in got[:4]] == ["INVALID_TARGET"] * 4
+    assert {world.facts(g)[2:] for g in got[4:]} == {("REQUEST_LOOP", "never")}
+    assert len({g["invocation_id"] for g in got[4:]}) == 1
+    assert [s for s in slept if s >= 1] == [1.0, 2.0, 4.0]
+
+
+async def test_cards_and_open_actions_of_one_session_are_bounded(world: Any) -> None:
+    session = world.session()
+    calls = [world.call(session, json={"n": n}) for n in range(5)]
+    await world.cards(5)
+    sixth = await world.call(session, json={"n": 6})
+    assert world.facts(sixth) == ("validation", "not_attempted", "BUSY", "backoff")
+    for _ in range(5):
+        await world.deny()
+    await asyncio.gather(*calls)
+
+
+async def test_a_card_that_nobody_answers_expires(world: Any) -> None:
+    world.broker.core.desk.limits = world.broker.core.limits.__class__(card_headless_s=0.01)
+    got = await world.call(world.session(), json={"a": 1})
+    assert world.facts(got) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
+
+
+async def test_passphrase_mode_takes_the_passphrase(world: Any) -> None:
+    from affidavit.broker.api import OperatorRefused
+
+    await world.credential(approval="passphrase")
+    world.script(OK)
+    call = world.call(world.session(), json={"a": 1})
+    card = await world.card()
+    with pytest.raises(OperatorRefused):
+        await world.broker.operator.decide(card.invocation_id, Decision(True))
+    await world.broker.operator.approve_by_passphrase(
+        card.invocation_id, scope=None, passphrase=bytearray(b"a passphrase for tests"), means="cli_passphrase"
+    )
+    got = await call
+    assert got["evidence"]["authorization"] == {
+        "decision": "approved",
+        "means": "cli_passphrase",
+        "by": "operator",
+        "reason": None,
+        "record": got["evidence"]["authorization"]["record"],
+    }
+
+
+async def test_journal_that_takes_no_record_sends_nothing(world: Any, monkeypatch: Any) -> None:
+    world.script(OK)
+    call = world.call(world.session(), json={"a": 1})
+    card = await world.card()
+    core = world.broker.core
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(core.journal._ledger, "write", full)
+    await world.broker.operator.decide(card.invocation_id, Decision(True))
+    got = await call
+    assert world.facts(got) == ("connection_setup", "not_attempted", "JOURNAL_UNAVAILABLE", "after_correction")
+    assert world.wire.crossed == 0
+    refused = await world.call(world.session(), json={"a": 2})
+    assert world.facts(refused) == ("validation", "not_attempted", "JOURNAL_UNAVAILABLE", "after_correction")
+
+
+async def test_result_that_cannot_be_recorded_is_unknown(world: Any, monkeypatch: Any) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Complete()))
+    call = world.call(world.session(), json={"a": 1})
+    await world.approve()
+    await hang.reached.wait()
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+    hang.release.set()
+    got = await call
+    assert world.facts(got) == ("result_delivery", "unknown", "RESULT_STORAGE_FAILED", "reconcile")
+    assert any(a["which"] == "storage" for a in world.broker.core.status()["alerts"])
