@@ -168,15 +168,14 @@ def _table(kind: TableOf, value: Any, path: Path, reading: _Reading) -> dict[str
     known = {key.name: key for key in kind.keys}
     for name in value:
         if name not in known:
-            allowed = [key.name for key in kind.keys if _allowed(key, reading) is None]
-            reading.faults.append(Fault((*path, name), "is not a key here", _did_you_mean(name, allowed)))
+            reading.faults.append(Fault((*path, name), "is not a key here", _did_you_mean(name, kind, reading)))
     values: dict[str, Any] = {}
     for key in kind.keys:
         here = (*path, key.name)
         not_for = _allowed(key, reading)
         if key.name not in value:
             values[key.name] = key.default
-            if key.needed and not_for is None:
+            if key.needed and not_for is None and key.kind in (None, reading.kind):
                 reading.faults.append(Fault(here, "is missing", f"Add `{key.name}`."))
         elif not_for is not None:
             reading.faults.append(Fault(here, f"is not for {not_for}", "Leave it out."))
@@ -194,9 +193,10 @@ def _allowed(key: Key, reading: _Reading) -> str | None:
     return None
 
 
-def _did_you_mean(name: str, allowed: list[str]) -> str:
-    near = get_close_matches(name, allowed, n=1)
-    return f"Did you mean `{near[0]}`?" if near else "The keys here are: " + ", ".join(allowed) + "."
+def _did_you_mean(name: str, table: TableOf, reading: _Reading) -> str:
+    if near := get_close_matches(name, [key.name for key in table.keys], n=1):
+        return f"Did you mean `{near[0]}`?"
+    return "The keys here are: " + ", ".join(key.name for key in table.keys if _allowed(key, reading) is None) + "."
 
 
 # Types

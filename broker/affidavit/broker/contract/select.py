@@ -94,7 +94,7 @@ class ContractSet:
             for contract in self._covering(method, target)
             if isinstance(contract.match, HttpMatch) and all(map(holds, contract.match.where))
         ]
-        return max(candidates, key=_order, default=self.default(method))
+        return max(candidates, key=_precedence, default=self.default(method))
 
     def match_command(self, host: str, command: str) -> Contract:
         """The contract of this command at this host entry."""
@@ -103,12 +103,12 @@ class ContractSet:
             for contract in self._contracts
             if isinstance(contract.match, SshMatch) and contract.match.pattern.matches(host, command)
         ]
-        return max(candidates, key=_order, default=DEFAULT_WRITE)
+        return max(candidates, key=_precedence, default=DEFAULT_WRITE)
 
     def by_route(self, method: str, target: HttpTarget) -> tuple[Contract, tuple[Contract, ...]]:
         """What holds for a method and target alone, and those that go before it if their `where` holds."""
         plain, conditional = self.default(method), []
-        for contract in sorted(self._covering(method, target), key=_order):
+        for contract in sorted(self._covering(method, target), key=_precedence):
             if isinstance(contract.match, HttpMatch) and contract.match.where:
                 conditional.append(contract)
             else:
@@ -152,6 +152,11 @@ def rank(contract: Contract) -> Rank:
 
 def _order(contract: Contract) -> tuple[Rank, bool]:
     return rank(contract), contract.standing is Standing.ADOPTED
+
+
+def _precedence(contract: Contract) -> tuple[Rank, bool, str]:
+    """The order with ties settled by id: a set with conflicts is not adopted, and must still answer in one way."""
+    return *_order(contract), contract.id
 
 
 def _overlap(one: Contract, other: Contract) -> bool:

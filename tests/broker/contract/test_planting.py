@@ -1,0 +1,146 @@
+"""The key and the ids of an operation, put where the contract says (R44, R45, R63)."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from affidavit.broker.contract import DEFAULT_WRITE, Contract, Planted, check_key, make_key, parse, plant_ids, plant_key
+from affidavit.broker.contract.model import Template
+from affidavit.broker.limits import Limits
+from affidavit.broker.refusal import Refused
+from affidavit.broker.target import parse_http
+from affidavit.broker.terms import Code, Micros
+
+URL = "https://api.example.com/v1/payments"
+FIRST = Micros(1_796_047_927_123_456)
+TOP = f'id = "a"\nsource = "s"\nchecked = 2026-11-30\n[match]\nkind = "http"\nurl = "{URL}"\n[effect]\nkind = "write"\n'
+
+
+def contract(rest: str) -> Contract:
+    return parse(TOP + rest, file="a.toml")
+
+
+def plant(rest: str, key: str = "K-1", url: str = URL, body: bytes = b"{}", limits: Limits | None = None) -> Planted:
+    terms = contract(f"[idempotency]\n{rest}").idempotency
+    assert terms is not None
+    limits = limits or Limits()
+    headers = (("Accept", "*/*"),)
+    target = parse_http(url, Limits())
+    return plant_key(terms, key, headers=headers, target=target, body=body, first_asked=FIRST, limits=limits)
+
+
+def refused(code: Code, field: str, rest: str, **given: object) -> str:
+    with pytest.raises(Refused) as caught:
+        plant(rest, **given)  # type: ignore[arg-type]
+    assert (caught.value.code, caught.value.field) == (code, field)
+    return caught.value.message
+
+
+@pytest.mark.parametrize(("length", "made"), [(255, 36), (36, 36), (35, 32), (32, 32), (16, 16)])
+def test_a_key_is_as_long_as_it_may_be(length: int, made: int) -> None:
+    terms = contract(f'[idempotency]\nheader = "K"\nmax_length = {length}\n').idempotency
+    assert terms is not None
+    key = make_key(terms, lambda count: bytes(range(count)))
+    assert len(key) == made
+    assert re.fullmatch("[0-9a-f-]+", key)
+    assert key != make_key(terms, lambda count: bytes(count))
+
+
+def test_in_a_header() -> None:
+    planted = plant('header = "Idempotency-Key"')
+    assert planted.headers == (("Accept", "*/*"), ("Idempotency-Key", "K-1"))
+    assert (planted.target.url, planted.body) == (URL, b"{}")
+
+
+def test_quoted() -> None:
+    assert plant('header = "K"\nquoted = true').headers[-1] == ("K", '"K-1"')
+    assert plant('header = "K"\nquoted = true', key='a"b\\c').headers[-1] == ("K", '"a\\"b\\\\c"')
+
+
+def test_companions_carry_the_first_time() -> None:
+    planted = plant('header = "K"\ncompanions = ["header:Repeatability-First-Sent"]')
+    assert planted.headers[1:] == (("K", "K-1"), ("Repeatability-First-Sent", "Mon, 30 Nov 2026 14:12:07 GMT"))
+
+
+def test_in_the_body() -> None:
+    planted = plant('body_field = "/meta/key"', body=b'{"amount": 1.50}')
+    assert planted.body == b'{"amount":1.50,"meta":{"key":"K-1"}}'
+    assert planted.headers == (("Accept", "*/*"),)
+    assert plant('body_field = "/meta/key"', body=planted.body).body == planted.body
+
+
+@pytest.mark.parametrize("body", [b"", b"a=b", b'{"a":1,"a":2}'])
+def test_a_body_that_is_no_json(body: bytes) -> None:
+    assert "must be JSON" in refused(Code.INVALID_REQUEST, "body", 'body_field = "/key"', body=body)
+
+
+def test_a_body_with_another_value_there() -> None:
+    said = refused(Code.INVALID_REQUEST, "body", 'body_field = "/key"', body=b'{"key":"mine"}')
+    assert "holds another value" in said
+
+
+def test_a_body_that_grows_too_long() -> None:
+    limits = Limits(body=12)
+    assert plant('body_field = "/k"', body=b"{}", limits=limits).body == b'{"k":"K-1"}'
+    refused(Code.PAYLOAD_LIMIT, "body", 'body_field = "/kkk"', body=b"{}", limits=limits)
+
+
+@pytest.mark.parametrize(
+    ("given", "planted"),
+    [
+        (URL, URL + "?request%20id=K%2F1"),
+        (URL + "?", URL + "?request%20id=K%2F1"),
+        (URL + "?a=1", URL + "?a=1&request%20id=K%2F1"),
+    ],
+)
+def test_in_the_query(given: str, planted: str) -> None:
+    assert plant('query = "request id"', key="K/1", url=given).target.url == planted
+
+
+def test_a_query_that_has_it_already() -> None:
+    refused(Code.INVALID_REQUEST, "url", 'query = "id"', url=URL + "?%69d=2")
+    refused(Code.PAYLOAD_LIMIT, "url", 'query = "id"', limits=Limits(url=len(URL)))
+
+
+def test_keys_of_callers() -> None:
+    keyed = contract('[idempotency]\nheader = "K"\nmax_length = 16\n')
+    check_key(None, DEFAULT_WRITE)
+    check_key("x" * 16, keyed)
+    for key, given, code in (
+        ("x", DEFAULT_WRITE, Code.NO_IDEMPOTENCY_CONTRACT),
+        ("x" * 17, keyed, Code.INVALID_REQUEST),
+    ):
+        with pytest.raises(Refused) as caught:
+            check_key(key, given)
+        assert (caught.value.code, caught.value.field) == (code, "idempotency_key")
+
+
+def ids(rest: str, body: bytes = b"{}", correlation_id: str | None = "run_42") -> tuple[object, bytes]:
+    terms = contract(f"[correlation]\n{rest}").correlation
+    assert terms is not None
+    headers = (("X-Given", "1"),)
+    return plant_ids(terms, "op_7d5d", correlation_id, headers=headers, body=body, limits=Limits())
+
+
+def test_ids() -> None:
+    assert ids('header = "X-Correlation-ID"') == ((("X-Given", "1"), ("X-Correlation-ID", "run_42")), b"{}")
+    assert ids('header = "X-Correlation-ID"', correlation_id=None) == ((("X-Given", "1"),), b"{}")
+    assert ids('operation = "/metadata/op"') == ((("X-Given", "1"),), b'{"metadata":{"op":"op_7d5d"}}')
+    assert ids('operation = "header:X-Op"', body=b"") == ((("X-Given", "1"), ("X-Op", "op_7d5d")), b"")
+
+
+def test_ids_do_not_overrule_the_agent() -> None:
+    with pytest.raises(Refused) as caught:
+        ids('operation = "header:x-given"')
+    assert (caught.value.code, caught.value.field) == (Code.INVALID_REQUEST, "headers.x-given")
+    with pytest.raises(Refused, match="operation id has no place"):
+        ids('operation = "/op"', body=b'{"op":"mine"}')
+
+
+def test_a_look_up_is_filled_in_as_values() -> None:
+    template = Template("https://h.example/{operation_id}?k={idempotency_key}", ("operation_id", "idempotency_key"))
+    filled = template.fill_url({"operation_id": "a/b:c", "idempotency_key": "k&{operation_id}"})
+    assert filled == "https://h.example/a%2Fb%3Ac?k=k%26%7Boperation_id%7D"
+    assert template.fill_url({"operation_id": "a"}) is None
