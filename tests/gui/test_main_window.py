@@ -182,3 +182,13 @@ def test_the_unlock_window_closes_once_the_vault_is_open(qtbot: QtBot, bridge: B
     qtbot.keyClicks(unlock.form._field, PASSPHRASE.decode())
     qtbot.keyClick(unlock.form._field, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: not unlock.isVisible())
+
+
+def test_alerts_stand_on_the_overview_with_nothing_hidden(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    assert not window._overview._alerts.isVisible()
+    says = "5 wrong passphrases in a row, the last from /tmp/x\u202ey."
+    bridge.tell(lambda _api: broker.tell(alerts=[{"which": "passphrase", "says": says}]))
+    qtbot.waitUntil(window._overview._alerts.isVisible)
+    assert window._overview._alerts._said.text() == "5 wrong passphrases in a row, the last from /tmp/xU+202Ey."

@@ -25,6 +25,19 @@ def image(face: Face, corner: str | None, panel: Scheme, size: int) -> QImage:
     return pixmap.toImage()
 
 
+def changed(before: QImage, after: QImage) -> list[tuple[int, int]]:
+    """The pixels that differ."""
+    assert before.size() == after.size()
+    return [
+        (x, y) for x in range(before.width()) for y in range(before.height()) if before.pixel(x, y) != after.pixel(x, y)
+    ]
+
+
+def in_disc(x: int, y: int, size: int) -> bool:
+    unit = size / 32
+    return abs(x + 0.5 - 25 * unit) <= 6.5 * unit + 1 and abs(y + 0.5 - 7 * unit) <= 6.5 * unit + 1
+
+
 @pytest.fixture(autouse=True)
 def dressed(qapp: QApplication) -> None:
     theme.apply(qapp, Scheme.LIGHT)
@@ -46,15 +59,18 @@ def test_every_face_has_its_own_picture_on_either_panel() -> None:
 
 @pytest.mark.parametrize("panel", list(Scheme))
 def test_the_count_is_drawn_from_22_pixels_on(panel: Scheme) -> None:
-    for size, drawn in ((16, False), (22, True), (32, True)):
+    for size, drawn in ((16, False), (22, True), (24, True), (32, True), (44, True), (48, True), (64, True)):
         plain, one, many = (image(Face.WAITING, c, panel, size) for c in (None, "1", "+"))
-        assert (one != plain) is drawn
-        assert (many != one) is drawn
+        for counted in (one, many):
+            assert bool(changed(plain, counted)) is drawn
+            assert all(in_disc(x, y, size) for x, y in changed(plain, counted))
 
 
-def test_the_panel_is_dark_under_gnome_whatever_the_scheme() -> None:
+def test_the_panel_is_dark_where_it_does_not_follow_the_scheme() -> None:
     assert panel_scheme(Scheme.LIGHT, "ubuntu:GNOME") is Scheme.DARK
-    assert panel_scheme(Scheme.LIGHT, "XFCE") is Scheme.LIGHT
+    assert panel_scheme(Scheme.LIGHT, "XFCE") is Scheme.DARK
+    assert panel_scheme(Scheme.LIGHT, "") is Scheme.DARK
+    assert panel_scheme(Scheme.LIGHT, "KDE") is Scheme.LIGHT
     assert panel_scheme(Scheme.DARK, "KDE") is Scheme.DARK
 
 

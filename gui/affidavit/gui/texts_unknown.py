@@ -277,6 +277,7 @@ TRAY_UNKNOWN_LATE = (
     "{n} outcome is unknown, past its deadline",
     "{n} outcomes are unknown, {late} past their deadline",
 )
+TRAY_ALERTS = ("{n} alert to look into", "{n} alerts to look into")
 TRAY_RUNNING = ("{n} action is running", "{n} actions are running")
 TRAY_GRANTS = ("{n} grant is in force", "{n} grants are in force")
 TRAY_UNASKED = ("{n} route is allowed without asking", "{n} routes are allowed without asking")
@@ -336,6 +337,7 @@ OUTCOME_NOTES = {
     Outcome.UNKNOWN: "sent, and no answer decides",
     Outcome.NOT_ATTEMPTED: "never handed to a connection",
 }
+ALERTS = "To look into"
 STOPPED_TITLE = "Where they stopped"
 STOPPED_NOTE = "Phase and outcome of every action in the journal"
 STOPPED_NONE = "none"

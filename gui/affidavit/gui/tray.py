@@ -7,9 +7,10 @@ one appears. (An icon that had one registers again by itself; a second one besid
 
 from __future__ import annotations
 
-from PySide6.QtCore import QObject, QPointF, QRectF, QSize, Qt, Signal, Slot
+from PySide6.QtCore import QByteArray, QObject, QPointF, QRectF, Qt, Signal, Slot
 from PySide6.QtDBus import QDBusConnection, QDBusServiceWatcher
-from PySide6.QtGui import QAction, QColor, QFont, QIcon, QPainter, QPen, QPixmap
+from PySide6.QtGui import QAction, QColor, QIcon, QPainter, QPen, QPixmap
+from PySide6.QtSvg import QSvgRenderer
 from PySide6.QtWidgets import QMenu, QSystemTrayIcon
 
 from affidavit.broker.terms import Outcome
@@ -17,6 +18,7 @@ from affidavit.gui import theme, tray_view
 from affidavit.gui.status import Status
 from affidavit.gui.theme import Scheme
 from affidavit.gui.tray_view import Choice, Face
+from affidavit.resources import icons
 
 WATCHER = "org.kde.StatusNotifierWatcher"
 _SIZES = (16, 22, 24, 32, 44, 48, 64)
@@ -31,29 +33,35 @@ _ICONS = {
 
 
 def panel_scheme(desktop: Scheme, session: str) -> Scheme:
-    """The scheme of the panel that the icon stands on. No desktop tells it: GNOME's top bar is dark in either scheme,
-    others follow the desktop's own. `session` is XDG_CURRENT_DESKTOP."""
-    return Scheme.DARK if "GNOME" in session.upper().split(":") else desktop
+    """The scheme of the panel that the icon stands on; `session` is XDG_CURRENT_DESKTOP.
+
+    No desktop tells it. Plasma's and MATE's panels follow the desktop's scheme; those of GNOME, Xfce, Cinnamon and the
+    small bars come dark in either.
+    """
+    follows = {"KDE", "MATE"} & set(session.upper().split(":"))
+    return desktop if follows else Scheme.DARK
 
 
 def picture(face: Face, corner: str | None, panel: Scheme) -> QIcon:
     """The icon of a face on such a panel, with the count painted into its corner disc from 22 px on."""
-    drawn = theme.tray_icon(f"{face.value}-on-{panel.value}")
+    svg = QSvgRenderer(QByteArray(icons.svg("tray", f"{face.value}-on-{panel.value}")))
     made = QIcon()
     for size in _SIZES:
-        pixmap = drawn.pixmap(QSize(size, size), 1.0)
+        pixmap = QPixmap(size, size)  # a tray counts pixels: no device pixel ratio
+        pixmap.fill(Qt.GlobalColor.transparent)
+        painter = QPainter(pixmap)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        svg.render(painter, QRectF(0, 0, size, size))
         if corner is not None and size >= _COUNT_FROM:
-            _count(pixmap, size, corner, panel)
+            _count(painter, size / 32, corner, panel)
+        painter.end()
         made.addPixmap(pixmap)
     return made
 
 
-def _count(pixmap: QPixmap, size: int, corner: str, panel: Scheme) -> None:
-    """Write the count into the disc; the plus of ten and more is drawn, since no font's fits."""
-    unit = size / 32
+def _count(painter: QPainter, unit: float, corner: str, panel: Scheme) -> None:
+    """Write the count into the disc, `unit` pixels to one of the picture's 32; the plus of ten and more is drawn."""
     disc = QRectF((25 - 6.5) * unit, (7 - 6.5) * unit, 13 * unit, 13 * unit)
-    painter = QPainter(pixmap)
-    painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     ink = QColor(theme.tokens(panel).on_accent)
     if corner == "+":
         painter.setPen(QPen(ink, max(1.5, 2.2 * unit)))
@@ -61,12 +69,11 @@ def _count(pixmap: QPixmap, size: int, corner: str, panel: Scheme) -> None:
         painter.drawLine(middle - QPointF(arm, 0), middle + QPointF(arm, 0))
         painter.drawLine(middle - QPointF(0, arm), middle + QPointF(0, arm))
     else:
-        font = QFont(theme.font(theme.TextStyle.STRONG))
+        font = theme.font(theme.TextStyle.STRONG)
         font.setPixelSize(max(8, round(11 * unit)))
         painter.setFont(font)
         painter.setPen(ink)
         painter.drawText(disc, Qt.AlignmentFlag.AlignCenter, corner)
-    painter.end()
 
 
 class Tray(QObject):

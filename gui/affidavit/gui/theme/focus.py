@@ -51,7 +51,7 @@ class FocusRing(QWidget):
 
     def follow(self, new: QWidget | None) -> None:
         """The keyboard went to `new`."""
-        for watched in self._watched:
+        for watched in filter(shiboken6.isValid, self._watched):
             watched.removeEventFilter(self)
         self._watched = []
         inside = new is not None and new.window() is self._window and new is not self._window
@@ -65,7 +65,7 @@ class FocusRing(QWidget):
 
     def _place(self) -> None:
         control = self._control
-        if control is None or not control.isVisibleTo(self._window):
+        if control is None or not shiboken6.isValid(control) or not control.isVisibleTo(self._window):
             self.hide()
             return
         frame = QRect(control.mapTo(self._window, QPoint(0, 0)), control.size())
