@@ -19,7 +19,7 @@ from affidavit.broker.vault import (
     Vault,
 )
 from affidavit.broker.vault import credentials as module
-from affidavit.broker.vault.credentials import LATER, cautions, check_secret, checked, is_loopback
+from affidavit.broker.vault.credentials import LATER, TARGETS_MAX, cautions, check_secret, checked, is_loopback
 
 NOW = Micros(1_796_000_000_000_000)
 BEARER = NewCredential("prod", "bearer", ("https://api.example.com/v1/x",))
@@ -67,6 +67,18 @@ def test_approval_and_private_are_kept() -> None:
     assert checked(BEARER, NOW).approval is None
 
 
+def test_several_targets_in_one_spelling_and_once_each() -> None:
+    made = checked(
+        replace(BEARER, targets=("https://A.example:443/x", "https://a.example/x", "https://b.example/**")), NOW
+    )
+    assert made.targets == (UrlPattern.parse("https://a.example/x").text, UrlPattern.parse("https://b.example/**").text)
+
+
+def test_one_loopback_target_of_several_is_warned_of() -> None:
+    made = checked(replace(BEARER, targets=("https://a.example/x", "http://localhost:8080/y")), NOW)
+    assert cautions(made, secret()) == (Caution.LOOPBACK_TARGET,)
+
+
 def test_ids_are_never_the_same() -> None:
     assert len({checked(BEARER, NOW).credential_id for _ in range(100)}) == 100
 
@@ -90,6 +102,9 @@ def test_bad_names(name: str) -> None:
         (replace(BEARER, targets=("ftp://api.example.com/",)), "target"),
         (replace(BEARER, targets=("http://api.example.com/",)), "target"),
         (replace(BEARER, targets=("http://10.0.0.1/",)), "target"),
+        (replace(BEARER, targets=()), "target"),
+        (replace(BEARER, targets=("https://a.example/", "nonsense")), "target"),
+        (replace(BEARER, targets=tuple(f"https://a.example/{n}" for n in range(TARGETS_MAX + 1))), "target"),
         (replace(BEARER, approval="sometimes"), "approval"),
         (replace(BEARER, username="ada"), "username"),
         (replace(BEARER, kind="basic"), "username"),

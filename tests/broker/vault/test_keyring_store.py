@@ -177,6 +177,44 @@ def test_a_real_keyring_keeps_a_secret_and_says_when_it_is_locked(tmp_path: Path
     assert answer == "locked"
 
 
+WHOLE_VAULT = """
+import os, sys
+from pathlib import Path
+from affidavit.broker.home import HomeLock, Places
+from affidavit.broker.vault import DeviceSecretUnavailable, KdfParams, NewCredential, Vault
+places = Places.from_environment(os.environ)
+places.prepare(file_system=lambda _: None)
+with HomeLock(places, program="test"):
+    try:
+        if not places.vault.exists():
+            kdf = KdfParams(memory_kib=8, iterations=1, lanes=1)
+            vault = Vault.create(places, bytearray(b"correct horse"), keyring=True, kdf=kdf)
+            new = NewCredential("planted", "bearer", ("https://api.example.com/v1/x",))
+            vault.credentials.add(new, bytearray(b"planted-secret"))
+        else:
+            vault = Vault(places)
+            vault.unlock(bytearray(b"correct horse"))
+        print([c.name for c in vault.credentials.list()], places.device_key.exists())
+        vault.close()
+    except DeviceSecretUnavailable as refused:
+        print(refused.reason.value)
+"""
+
+
+@pytest.mark.e2e
+@needs_dbus
+@needs_keyring
+def test_a_vault_lives_on_a_real_keyring_and_not_without_it(tmp_path: Path) -> None:
+    """Three processes of one user, none with an event loop: made, opened, and refused where the keyring is locked."""
+    for _ in range(2):
+        answer = ran(tmp_path, "dbus-run-session", "--", "sh", "-c", UNLOCKED, sys.executable, WHOLE_VAULT)
+        assert answer == "['planted'] False"
+    assert ran(tmp_path, "dbus-run-session", "--", sys.executable, "-c", WHOLE_VAULT) == "locked"
+    files = [path for path in (tmp_path / "xdg_data_home" / "affidavit").rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"planted" in path.read_bytes()]
+
+
 @pytest.mark.e2e
 @needs_dbus
 @needs_keyring
