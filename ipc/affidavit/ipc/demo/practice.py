@@ -28,6 +28,7 @@ import json
 import os
 import signal
 import socket
+import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
@@ -255,6 +256,11 @@ class Practice(ThreadingHTTPServer):
     @property
     def port(self) -> int:
         return int(self.server_address[1])
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A caller that breaks its connection off is no error here; anything else is one, and is printed."""
+        if not isinstance(sys.exception(), OSError):
+            super().handle_error(request, client_address)
 
     def authorized(self, header: str | None) -> bool:
         scheme, _, token = (header or "").partition(" ")

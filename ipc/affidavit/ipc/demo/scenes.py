@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.ipc.cli import exits
+from affidavit.ipc.client import ClientError
 from affidavit.ipc.demo import tamper
 from affidavit.ipc.demo.board import Board
 from affidavit.ipc.demo.operators import OperatorPlayer
@@ -60,7 +61,7 @@ class Tour:
         def card_or_end() -> bool:
             if running.process.poll() is not None:
                 return True
-            found[:] = self.cards()
+            found[:] = self.stage.cards()
             return bool(found)
 
         self.stage.until(card_or_end, f"`{running.shown}` had neither a card nor an answer")
@@ -70,11 +71,6 @@ class Tour:
         self.board.shown("card:", f"{card['effect'].upper()} {card['title']}, {' '.join(card['fingerprint_groups'])}")
         self.operator.decide(self.stage, self.board, card, approve=approve, reason=reason)
         return card
-
-    def cards(self) -> list[Mapping[str, Any]]:
-        """The cards that wait."""
-        found: list[Mapping[str, Any]] = self.stage.operator("approvals", passphrase=False).json["cards"]
-        return found
 
     def end(self, running: Running, card: Mapping[str, Any] | None) -> Asked:
         """What the agent was told."""
@@ -149,7 +145,7 @@ def write_approved(tour: Tour) -> None:
         "again right before the first byte leaves. Until the operator decides, nothing arrives at the service.",
     )
     running = tour.stage.agent(*tour.http("POST", "/v1/transfers", TRANSFER), "--wait", "600")
-    tour.stage.until(lambda: bool(tour.cards()) or running.process.poll() is not None, "No card opened")
+    tour.stage.until(lambda: bool(tour.stage.cards()) or running.process.poll() is not None, "No card opened")
     tour.arrived(0)
     asked = tour.end(running, tour.decided(running))
     tour.board.equal("exit status", asked.ran.status, exits.DONE)
@@ -389,7 +385,7 @@ def play(tour: Tour) -> None:
     """Every scene. One that cannot go on is a check that did not hold; the next one is played all the same."""
     for scene in SCENES:
         try:
-            scene(tour)
-        except (StageTrouble, LookupError, TypeError, ValueError) as trouble:
-            tour.board.check("the scene could be played to its end", held=False, found=f"{trouble}")
             tour.seen = len(tour.stage.arrivals())
+            scene(tour)
+        except (StageTrouble, ClientError, LookupError, TypeError, ValueError) as trouble:
+            tour.board.check("the scene could be played to its end", held=False, found=trouble)

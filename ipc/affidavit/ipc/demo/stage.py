@@ -26,6 +26,7 @@ from types import TracebackType
 from typing import Any
 
 from affidavit.broker.home import Places
+from affidavit.ipc.client import Client, NotReachable
 from affidavit.resources import practice
 
 START_S = 30.0
@@ -194,6 +195,8 @@ class Stage:
 
     def arrivals(self) -> list[dict[str, Any]]:
         """The practice service's log. A line that is being written is not there yet."""
+        if self._practice is None or self._practice.poll() is not None:
+            raise StageTrouble("The practice service has ended.")
         whole = self.log.read_text().rpartition("\n")[0]
         return [json.loads(line) for line in whole.splitlines()]
 
@@ -229,11 +232,21 @@ class Stage:
         assert self._broker is not None
         if self._broker.poll() is not None:
             said = (self.root / "broker.log").read_text(errors="replace")[-800:]
-            raise StageTrouble(f"The broker ended with {self._broker.returncode}: {said}")
-        if not self.home.agent_socket.exists():
+            raise StageTrouble(f"The broker ended with {self._broker.returncode}: {' '.join(said.split())}")
+        try:
+            return bool(self._ask("status")["vault"] == "ready")
+        except NotReachable:
             return False
-        ran = self.finish(self._start(["status", "--json"]))
-        return ran.status == 0 and ran.json.get("vault") == "ready"
+
+    def cards(self) -> list[dict[str, Any]]:
+        """The cards that wait, oldest first."""
+        found: list[dict[str, Any]] = self._ask("approval.list")["cards"]
+        return found
+
+    def _ask(self, method: str) -> Any:
+        """One look at the broker, without the cost of a command: for what is asked again and again."""
+        with Client.operator({"AFFIDAVIT_HOME": str(self.root / "home")}, timeout_s=START_S) as client:
+            return client.call(method)
 
     def kill_broker(self) -> None:
         """`kill -9`: no goodbye, nothing flushed."""
@@ -292,6 +305,8 @@ class Stage:
                 content = Path(f"/proc/{self.broker_pid}/{name}").read_bytes()
             except PermissionError:
                 continue  # the broker closed itself to the user's other processes
+            except FileNotFoundError:
+                raise StageTrouble("The broker does not run, so its environment cannot be searched.") from None
             yield f"/proc/{self.broker_pid}/{name}", content
 
 

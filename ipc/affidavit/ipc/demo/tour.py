@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from affidavit.ipc.cli import exits, output
+from affidavit.ipc.client import ClientError
 from affidavit.ipc.demo.board import Board
 from affidavit.ipc.demo.operators import AtCards, AtTerminal, OperatorPlayer, Played, has_display
 from affidavit.ipc.demo.scenes import Tour, play
@@ -36,7 +37,7 @@ def run(*, unattended: bool, as_json: bool) -> int:
                 f"Practice service: {stage.origin}. Closed port: {stage.closed_port}. Home: {stage.root / 'home'}."
             )
             play(Tour(stage, board, operator))
-    except StageTrouble as trouble:
+    except (StageTrouble, ClientError) as trouble:
         board.scene("The stage", "What the tour needs did not come to be.")
         board.check("the tour could be played", held=False, found=trouble)
     board.line()
