@@ -317,7 +317,7 @@ class OperatorSide:
             raise OperatorRefused("wrong_passphrase", wrong.message, remedy=wrong.remedy, field="passphrase") from None
         except GateFull:
             raise OperatorRefused(
-                "wrong_passphrase", "Too many programs are trying passphrases.", remedy="Wait a minute, then try again."
+                "busy", "Too many programs are trying passphrases.", remedy="Wait a minute, then try again."
             ) from None
         except VaultError as error:
             raise _refused(error) from None
