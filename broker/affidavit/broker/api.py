@@ -46,7 +46,7 @@ class OperatorRefused(Exception):
     """An operator's call is refused; `code` is a lower-case word, `remedy` the next step for a person.
 
     Codes: `wrong_passphrase`, `busy`, `locked`, `too_late`, `not_known`, `conflict`, `invalid`, `poisoned`, and those of
-    the vault: `absent`, `exists`, `damaged`, `unavailable`, `device_secret`.
+    the vault: `absent`, `exists`, `damaged`, `unavailable`, `keyring`.
     """
 
     def __init__(self, code: str, message: str, *, field: str | None = None, remedy: str | None = None) -> None:

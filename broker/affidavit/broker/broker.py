@@ -51,7 +51,7 @@ class Broker:
         clock = clock or SystemClock()
         vault = vault or Vault(places)
         loop = asyncio.get_running_loop()
-        journal = await loop.run_in_executor(None, lambda: _open_journal(places, vault, clock))
+        journal = await loop.run_in_executor(None, lambda: open_journal(places, vault, clock))
         try:
             await loop.run_in_executor(None, remove_unfinished, places.results)
             core = Core(places, vault, journal, wire or DirectWire(), clock, limits=limits or Limits())
@@ -87,7 +87,8 @@ class Broker:
             await asyncio.sleep(SWEEP_S)
 
 
-def _open_journal(places: Places, vault: Vault, clock: Clock) -> Journal:
+def open_journal(places: Places, vault: Vault, clock: Clock) -> Journal:
+    """The journal of a home whose lock is held; needs the device secret alone. Blocks on the keyring, bounded."""
     keys = vault.device_keys()
     with keys.journal as key, keys.digests:
         return key.use(lambda lent: Journal.open(places.journal, bytes(lent), clock=clock.wall))

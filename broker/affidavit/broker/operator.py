@@ -320,7 +320,7 @@ class OperatorSide:
                 "busy", "Too many programs are trying passphrases.", remedy="Wait a minute, then try again."
             ) from None
         except VaultError as error:
-            raise _refused(error) from None
+            raise refused(error) from None
         finally:
             overwrite(passphrase)
 
@@ -328,7 +328,7 @@ class OperatorSide:
         try:
             return await self._in_thread(work)
         except VaultError as error:
-            raise _refused(error) from None
+            raise refused(error) from None
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, work)
@@ -430,5 +430,5 @@ def _too_late() -> OperatorRefused:
     )
 
 
-def _refused(error: VaultError) -> OperatorRefused:
+def refused(error: VaultError) -> OperatorRefused:
     return OperatorRefused(error.code, error.message, field=error.field, remedy=error.remedy)
