@@ -86,6 +86,8 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     asks = _asks(core, bound)
     _check_limits(core, session, asks=asks)
     grant = core.grants.covering(bound.scope) if bound.mode is ApprovalMode.SESSION and not asks else None
+    if grant is not None:
+        core.last_used = core.clock.boot()
     invocation_id = new_invocation_id(core.clock.wall())
     spooled = core.spool.put(invocation_id, bound)
     return Admitted(invocation_id, bound, _validated(bound, spooled), asks, grant)

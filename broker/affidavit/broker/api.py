@@ -45,8 +45,8 @@ class NotWhileLocked(Exception):
 class OperatorRefused(Exception):
     """An operator's call is refused; `code` is a lower-case word, `remedy` the next step for a person.
 
-    Codes: `wrong_passphrase`, `busy`, `locked`, `too_late`, `not_known`, `conflict`, `invalid`, `poisoned`, and those of
-    the vault: `absent`, `exists`, `damaged`, `unavailable`, `keyring`.
+    Codes: `wrong_passphrase`, `busy`, `locked`, `too_late`, `not_known`, `conflict`, `invalid`, `poisoned`, and the
+    vault's own: `absent`, `exists`, `damaged`, `unavailable`, `keyring`.
     """
 
     def __init__(self, code: str, message: str, *, field: str | None = None, remedy: str | None = None) -> None:

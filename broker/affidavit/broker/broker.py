@@ -21,8 +21,8 @@ from affidavit.broker.wire.port import HttpWire
 from affidavit.journal import Journal, remove_unfinished
 from affidavit.resources import __version__
 
-SWEEP_S = 60.0
-"""How often spooled requests and ended grants are looked at."""
+TEND_S = 15.0
+"""How often spooled requests, ended grants and idle time are looked at."""
 
 
 class Broker:
@@ -66,7 +66,7 @@ class Broker:
             journal.close()
             raise
         broker = cls(core)
-        core.spawn(broker._tend())
+        core.spawn(broker._tend(idle_lock=mode == "tray"))
         return broker
 
     @property
@@ -81,10 +81,12 @@ class Broker:
         """Close journal and vault. Nothing is called afterwards."""
         await asyncio.get_running_loop().run_in_executor(None, self.core.close)
 
-    async def _tend(self) -> None:
+    async def _tend(self, *, idle_lock: bool) -> None:
         while True:
             self.core.sweep()
-            await asyncio.sleep(SWEEP_S)
+            if idle_lock:
+                await self.core.lock_if_idle()
+            await asyncio.sleep(TEND_S)
 
 
 def open_journal(places: Places, vault: Vault, clock: Clock) -> Journal:

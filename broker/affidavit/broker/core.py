@@ -66,6 +66,8 @@ class Core:
         self.lives: dict[InvocationId, Live] = {}
         self.alerts: list[tuple[str, str]] = []
         self.stopping = False
+        self.operator_acted = self.last_used = clock.boot()
+        """When the operator did something; when that, or a dispatch under a grant, last happened (seconds since boot)."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._status_listeners: list[Callable[[], None]] = []
         self._change_listeners: dict[SessionId, list[Callable[[Json], None]]] = {}
@@ -234,6 +236,17 @@ class Core:
         self.apply_settings()
         self.changed()
 
+    def acted(self) -> None:
+        """The operator did something: idle time begins anew."""
+        self.operator_acted = self.last_used = self.clock.boot()
+
+    async def lock_if_idle(self) -> None:
+        """The tray's idle lock (interface, section 7)."""
+        now = self.clock.boot()
+        idle = now - self.last_used >= self.settings.idle_lock_s
+        if not self.locked and (idle or now - self.operator_acted >= self.settings.idle_lock_most_s):
+            await self.lock("idle")
+
     def _end_grants(self, grants: tuple[Grant, ...], why: str) -> None:
         for grant in grants:
             self.projection.note(
@@ -289,7 +302,8 @@ class Core:
         return inv.phase if inv is not None else Phase.VALIDATION
 
     def sweep(self) -> None:
-        """Delete spooled requests that no repeat can need any more."""
+        """Delete spooled requests that no repeat can need any more, and end grants whose time is over."""
+        self._end_grants(self.grants.end_expired(), "its time was over")
         now = self.clock.wall()
         for invocation_id in self.spool.held():
             inv = self.projection.get(invocation_id)

@@ -121,6 +121,7 @@ class OperatorSide:
     async def _decided(self, invocation_id: InvocationId, decision: Decision) -> Json:
         if not self._core.desk.decide(invocation_id, decision):
             raise _too_late()
+        self._core.acted()
         return {"invocation_id": invocation_id, "decision": "approved" if decision.approve else "denied"}
 
     # -- actions
@@ -311,7 +312,9 @@ class OperatorSide:
 
     async def _attempt(self, check: Callable[[], Awaitable[T]], passphrase: bytearray, program: str) -> T:
         try:
-            return await self._gate.attempt(check, program=program)
+            done = await self._gate.attempt(check, program=program)
+            self._core.acted()
+            return done
         except WrongPassphrase as wrong:
             self._core.projection.note(Kind.PASSPHRASE_REFUSED, {"program": program})
             raise OperatorRefused("wrong_passphrase", wrong.message, remedy=wrong.remedy, field="passphrase") from None
