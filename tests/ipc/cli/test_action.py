@@ -51,7 +51,7 @@ Dispatched:   2026-11-30 14:32:09, record 40
 
 Records:
       40  2026-11-30 14:32:09  DISPATCH_STARTED
-      42  2026-11-30 14:32:10  OUTCOME_UNKNOWN  code X<U+001B>
+      42  2026-11-30 14:32:10  OUTCOME_UNKNOWN           code X<U+001B>
 """
 
 

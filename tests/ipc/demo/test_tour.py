@@ -57,7 +57,7 @@ def test_a_signal_ends_the_tour_and_everything_with_it(short: Path) -> None:
         text=True,
     ) as process:
         assert process.stdout is not None
-        assert any("Practice service" in line for line in process.stdout)
+        assert any("practice:" in line for line in process.stdout)
         process.send_signal(signal.SIGTERM)
         process.stdout.read()
         assert process.wait(60) == 130

@@ -129,9 +129,8 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         yield "Records:"
         for event in events:
-            detail = event.get("detail")
-            shown = f"  {escape(_detail(detail))}" if detail else ""
-            yield f"{event['record']:>8}  {words.clock(event['at'])}  {escape(event['kind'])}{shown}"
+            detail = escape(told_detail(event.get("detail") or {}))
+            yield f"{event['record']:>8}  {words.clock(event['at'])}  {escape(event['kind']):<24}  {detail}".rstrip()
 
 
 def dispatched(evidence: Mapping[str, Any]) -> str | None:
@@ -141,10 +140,36 @@ def dispatched(evidence: Mapping[str, Any]) -> str | None:
     return f"{words.clock(times.get('dispatched'))}, record {evidence.get('dispatch_record')}"
 
 
-def _detail(detail: object) -> str:
-    if isinstance(detail, Mapping):
-        return ", ".join(f"{name} {value}" for name, value in detail.items() if isinstance(value, str | int))
-    return str(detail)
+_TOLD = [
+    "code",
+    "outcome",
+    "status",
+    "completion",
+    "length",
+    "sent",
+    "stage",
+    "fault",
+    "attempt",
+    "injection",
+    "decision",
+    "approved",
+    "denied",
+    "means",
+    "by",
+    "scope",
+    "reason",
+    "note",
+    "reference",
+    "source",
+    "item",
+    "supersedes",
+    "answer",
+]
+"""What a person looks for in a record; the rest is in --json."""
+
+
+def told_detail(detail: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name} {detail[name]}" for name in _TOLD if isinstance(detail.get(name), str | int | float))
 
 
 def page_lines(page: Mapping[str, Any]) -> Iterator[str]:

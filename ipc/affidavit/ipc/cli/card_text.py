@@ -102,4 +102,5 @@ def terms(card: Mapping[str, Any]) -> Iterator[str]:
     yield f"Fingerprint: {' '.join(card['fingerprint_groups'])}"
     if card["tick"]:
         yield f"Your passphrase also says: {escape(card['tick'])}"
-    yield f"Scopes: {', '.join(card['scopes'])}; preselected: {card['preselected']}"
+    others = [scope for scope in card["scopes"] if scope != card["preselected"]]
+    yield f"Scope: {card['preselected']}{''.join(f' (or --scope {scope})' for scope in others)}"

@@ -50,4 +50,6 @@ def shown(value: object) -> str:
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, list):
+        return "; ".join(map(shown, value)) or "none"
     return escape(str(value))

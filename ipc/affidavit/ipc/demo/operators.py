@@ -46,8 +46,8 @@ class AtTerminal:
 
     def decide(self, stage: Stage, board: Board, card: Mapping[str, Any], *, approve: bool, reason: str) -> None:
         board.line()
-        for line in card_text.lines(card):
-            board.line(f"    {line}")
+        for line in card_text.lines(stage.whole_card(card["invocation_id"])):
+            board.line(f"    {line}".rstrip())
         board.line()
         expected = "approve" if approve else "deny"
         typed = answer(f"  Type approve or deny (the scene shows what follows when you {expected}; Enter does that): ")

@@ -243,10 +243,16 @@ class Stage:
         found: list[dict[str, Any]] = self._ask("approval.list")["cards"]
         return found
 
-    def _ask(self, method: str) -> Any:
+    def whole_card(self, invocation_id: str) -> dict[str, Any]:
+        """One card with its body, as `affidavit approve` prints it."""
+        passphrase = bytearray(PASSPHRASE, "utf-8")
+        found: dict[str, Any] = self._ask("approval.show", invocation_id=invocation_id, passphrase=passphrase)
+        return found
+
+    def _ask(self, method: str, **params: Any) -> Any:
         """One look at the broker, without the cost of a command: for what is asked again and again."""
         with Client.operator({"AFFIDAVIT_HOME": str(self.root / "home")}, timeout_s=START_S) as client:
-            return client.call(method)
+            return client.call(method, params)
 
     def kill_broker(self) -> None:
         """`kill -9`: no goodbye, nothing flushed."""
