@@ -6,8 +6,10 @@ one is unknown.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Literal
+from typing import Any, Literal
 
 OPEN_STATES = ("accepted", "validated", "authorised", "open")
 """The states that recovery looks at (verdicts, section 7)."""
@@ -89,13 +91,23 @@ class ActionView(ActionFacts):
     contract: int | None = None
 
 
-INDEXED = ("operation_id", "state", "effect_digest", "key_digest", "program_digest")
-"""Columns under an index, besides the id: each is rewritten only when its value changes, or its index page would be."""
-
 NAMES = ("target", "agent", "contract")
 
-COLUMNS = tuple(f.name for f in fields(ActionFacts)) + NAMES
-"""Every column that comes from a row, in the order of the table."""
+CHANGING = ("operation_id", "state", "effect_digest", "key_digest", "program_digest")
+"""Columns under an index, besides the id: each is rewritten only when its value changes, or its index page would be."""
 
-INTEGER_COLUMNS = frozenset(NAMES) | {f.name for f in fields(ActionFacts) if "int" in str(f.type)}
-BOOLEAN_COLUMNS = frozenset(f.name for f in fields(ActionFacts) if "bool" in str(f.type))
+COLUMNS = ("invocation_id", *CHANGING, "phase", "outcome")
+"""What has a column of its own: whatever a query asks by."""
+
+FACTS = tuple(f.name for f in fields(ActionRow) if f.name not in COLUMNS)
+"""All else: one JSON object, in one column, absent where None. Fewer values to bind make a commit a third cheaper."""
+
+
+def encode_facts(facts: Mapping[str, Any]) -> str:
+    """The facts that are not None, as compact JSON."""
+    return json.dumps({name: value for name, value in facts.items() if value is not None}, separators=(",", ":"))
+
+
+def view(number: int, *values: Any, facts: str) -> ActionView:
+    """The view of a row: its number, the values of `COLUMNS`, and its facts."""
+    return ActionView(number=number, **dict(zip(COLUMNS, values, strict=True)), **json.loads(facts))

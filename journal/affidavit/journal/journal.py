@@ -14,12 +14,12 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.journal import schema
 from affidavit.journal.action import ActionRow
-from affidavit.journal.counts import read_counts
 from affidavit.journal.errors import DatabaseExists, JournalClosed
 from affidavit.journal.files import sync_directory
 from affidavit.journal.keys import JournalKeys
@@ -28,7 +28,7 @@ from affidavit.journal.reader import Reader
 from affidavit.journal.receipt import Receipt
 from affidavit.journal.record import Draft
 from affidavit.journal.sealing import CurrentOpener
-from affidavit.journal.sqlcipher import Error, error_name, open_database, translate
+from affidavit.journal.sqlcipher import error_name, open_database
 
 LAZY_S = 1.0
 SEGMENT_RECORDS = 1024
@@ -102,23 +102,11 @@ class Journal:
 
         Raises a `DatabaseError`. Who calls must own the home: a second writer would poison itself at its first write.
         """
+        with closing(Reader.open(path, key)) as reader:
+            found = reader.ending()
         connection = open_database(path, key)
-        try:
-            schema.check_format(connection, path)
-            ledger = Ledger(
-                connection,
-                JournalKeys(key),
-                public_key=schema.read_public_key(connection),
-                head=schema.read_head(connection, schema.read_genesis(connection)),
-                last_name=connection.execute("SELECT coalesce(max(id), 0) FROM name").fetchone()[0],
-                totals=read_counts(connection),
-            )
-            connection.set_authorizer(schema.authorize_writer)
-        except BaseException as error:
-            connection.close()
-            if isinstance(error, Error):
-                raise translate(path, error) from None
-            raise
+        connection.set_authorizer(schema.authorize_writer)
+        ledger = Ledger(connection, JournalKeys(key), found)
         return cls(path, key, ledger, clock or _wall_micros, lazy_s)
 
     @property

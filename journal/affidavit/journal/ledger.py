@@ -10,27 +10,30 @@ import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from affidavit.journal import faultpoint
-from affidavit.journal.action import COLUMNS, INDEXED, NAMES, ActionRow, Name
+from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, encode_facts
 from affidavit.journal.counts import Place, add_tally, encode_tally
 from affidavit.journal.encoding import canonical_json
 from affidavit.journal.keys import JournalKeys
 from affidavit.journal.receipt import Receipt
 from affidavit.journal.record import SEGMENT_OPENED, Draft, Head, encode_header, record_hash
+from affidavit.journal.schema import Ending
 from affidavit.journal.sealing import SegmentKey, new_segment_key
 from affidavit.journal.sqlcipher import Connection
 
 _CACHED_NAMES = 4096
 
-_PLAIN = tuple(column for column in COLUMNS if column not in INDEXED and column != "invocation_id")
-
-_FIND = f"SELECT id, newest_record, phase, outcome, {', '.join(INDEXED)} FROM action WHERE invocation_id = ?"  # noqa: S608
-_INSERT = f"INSERT INTO action ({', '.join(COLUMNS)}, newest_record) VALUES ({', '.join('?' * (len(COLUMNS) + 1))})"  # noqa: S608
-_UPDATE = f"UPDATE action SET {', '.join(f'{column} = ?' for column in _PLAIN)}, newest_record = ? WHERE id = ?"  # noqa: S608
+# OR ROLLBACK: a write that fails poisons the journal, and SQLite need not prepare to undo one statement alone
+_APPEND = "INSERT OR ROLLBACK INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_FIND = f"SELECT id, newest_record, phase, outcome, {', '.join(CHANGING)} FROM action WHERE invocation_id = ?"  # noqa: S608
+_INSERT = (
+    f"INSERT OR ROLLBACK INTO action ({', '.join(COLUMNS)}, facts, newest_record)"  # noqa: S608
+    f" VALUES ({', '.join('?' * len(COLUMNS))}, ?, ?)"
+)
+_UPDATE = "UPDATE OR ROLLBACK action SET phase = ?, outcome = ?, facts = ?, newest_record = ? WHERE id = ?"
 _UPDATE_STATE = _UPDATE.replace(" WHERE", ", state = ? WHERE")
-_UPDATE_INDEXED = {column: f"UPDATE action SET {column} = ? WHERE id = ?" for column in INDEXED}  # noqa: S608
+_UPDATE_ONE = {column: f"UPDATE action SET {column} = ? WHERE id = ?" for column in CHANGING}  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,31 +74,22 @@ class _Known:
     id: int
     newest_record: int
     place: Place
-    indexed: tuple[Any, ...]
+    changing: tuple[str | None, ...]
 
 
 class Ledger:
     """See the module. Every method but `segment` runs on the writer thread."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        keys: JournalKeys,
-        *,
-        public_key: bytes,
-        head: Head,
-        last_name: int,
-        totals: Counter[Place],
-    ) -> None:
-        self.head = head
+    def __init__(self, connection: Connection, keys: JournalKeys, ending: Ending) -> None:
+        self.head = ending.head
         self.commits = 0
         self.records = 0
         self.largest = 0
         self._connection = connection
         self._keys = keys
-        self._public_key = public_key
-        self._last_name = last_name
-        self._totals = totals
+        self._public_key = ending.public_key
+        self._last_name = ending.last_name
+        self._totals = ending.counts
         self._segment: tuple[int, SegmentKey] | None = None
         self._names: OrderedDict[Name, int] = OrderedDict()
 
@@ -196,7 +190,7 @@ class Ledger:
             sealed = running[1].seal_payload(seq, header, canonical_json(draft.payload))
         hashed = record_hash(seq, header, sealed, self.head.hash)
         self._connection.execute(
-            "INSERT INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            _APPEND,
             (
                 seq,
                 draft.at,
@@ -216,25 +210,32 @@ class Ledger:
         found = self._connection.execute(_FIND, (invocation_id,)).fetchone()
         if found is None:
             return None
-        number, newest_record, phase, outcome, *indexed = found
-        return _Known(number, newest_record or 0, (phase, outcome), tuple(indexed))
+        number, newest_record, phase, outcome, *changing = found
+        return _Known(number, newest_record or 0, (phase, outcome), tuple(changing))
 
     def _upsert(self, row: ActionRow, known: _Known | None, newest_record: int) -> Counter[Place]:
         """Write the row; return what that does to the counts."""
         execute = self._connection.execute
-        values: dict[str, Any] = {column: getattr(row, column) for column in COLUMNS}
+        values = {fact: getattr(row, fact) for fact in FACTS}
         for column in NAMES:
             if isinstance(values[column], Name):
                 values[column] = self._intern(values[column])
+        facts = encode_facts(values)
+        newest = newest_record or None
         changes: Counter[Place] = Counter({(row.phase, row.outcome): 1})
         if known is None:
-            execute(_INSERT, (*values.values(), newest_record or None))
+            execute(_INSERT, (*(getattr(row, column) for column in COLUMNS), facts, newest))
             return changes
         changes[known.place] -= 1
-        execute(_UPDATE, (*(values[column] for column in _PLAIN), newest_record or None, known.id))
-        for column, held in zip(INDEXED, known.indexed, strict=True):
-            if values[column] != held:
-                execute(_UPDATE_INDEXED[column], (values[column], known.id))
+        changed = {
+            column for column, held in zip(CHANGING, known.changing, strict=True) if getattr(row, column) != held
+        }
+        if "state" in changed:
+            execute(_UPDATE_STATE, (row.phase, row.outcome, facts, newest, row.state, known.id))
+        else:
+            execute(_UPDATE, (row.phase, row.outcome, facts, newest, known.id))
+        for column in changed - {"state"}:
+            execute(_UPDATE_ONE[column], (getattr(row, column), known.id))
         return changes
 
     def _count(self, changes: Counter[Place]) -> str | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from affidavit.journal import schema
-from affidavit.journal.action import BOOLEAN_COLUMNS, COLUMNS, OPEN_STATES, UNKNOWN_STATE, ActionView
+from affidavit.journal.action import COLUMNS, OPEN_STATES, UNKNOWN_STATE, ActionView, view
 from affidavit.journal.counts import Place, read_counts
 from affidavit.journal.record import Head, Record
 from affidavit.journal.sealing import SealedName
@@ -22,8 +22,7 @@ PAGE = 100
 
 _T = TypeVar("_T")
 
-_VIEW = f"SELECT id, {', '.join(COLUMNS)} FROM action"  # noqa: S608
-_FIELDS = ("number", *COLUMNS)
+_VIEW = f"SELECT id, {', '.join(COLUMNS)}, facts FROM action"  # noqa: S608
 
 _RECORD = """
 SELECT r.seq, r.at, r.kind, r.invocation_id, r.segment, r.previous, r.tally, r.sealed, r.prev_hash, r.hash, s.sealed
@@ -69,11 +68,11 @@ class Reader:
 
     def head(self) -> Head:
         """The newest record's seq and hash."""
+        return self._ask(schema.read_head)
 
-        def ask(connection: Connection) -> Head:
-            return schema.read_head(connection, schema.read_genesis(connection))
-
-        return self._ask(ask)
+    def ending(self) -> schema.Ending:
+        """Where a writer goes on."""
+        return self._ask(schema.read_ending)
 
     def record(self, seq: int) -> Record | None:
         rows = self._rows(f"{_RECORD} WHERE r.seq = ?", seq)
@@ -187,7 +186,7 @@ class Reader:
     # -- inside
 
     def _views(self, query: str, *values: Any) -> tuple[ActionView, ...]:
-        return tuple(map(_view, self._rows(query, *values)))
+        return tuple(view(*row, facts=facts) for *row, facts in self._rows(query, *values))
 
     def _rows(self, query: str, *values: Any) -> list[tuple[Any, ...]]:
         return self._ask(lambda connection: connection.execute(query, values).fetchall())
@@ -216,11 +215,3 @@ class Reader:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
-
-
-def _view(row: tuple[Any, ...]) -> ActionView:
-    values = dict(zip(_FIELDS, row, strict=True))
-    for column in BOOLEAN_COLUMNS:
-        if values[column] is not None:
-            values[column] = bool(values[column])
-    return ActionView(**values)

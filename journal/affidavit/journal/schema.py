@@ -10,10 +10,13 @@ They guard against our own mistakes. Against who holds the key, the hash chain g
 
 from __future__ import annotations
 
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.journal import sqlcipher
-from affidavit.journal.action import BOOLEAN_COLUMNS, COLUMNS, INTEGER_COLUMNS, OPEN_STATES, UNKNOWN_STATE
+from affidavit.journal.action import OPEN_STATES, UNKNOWN_STATE
+from affidavit.journal.counts import Place, read_counts
 from affidavit.journal.errors import FormatUnknown
 from affidavit.journal.record import Head, genesis
 from affidavit.journal.sqlcipher import Connection
@@ -21,14 +24,9 @@ from affidavit.journal.sqlcipher import Connection
 APPLICATION_ID = 0x41464644  # "AFFD"
 FORMAT = 1
 
-IS_OPEN = f"state IN ({', '.join(repr(state) for state in OPEN_STATES)})"
+IS_OPEN = f"({' OR '.join(f'state = {state!r}' for state in OPEN_STATES)})"  # IN would build a table at each update
 IS_UNKNOWN = f"state = {UNKNOWN_STATE!r}"
 """The conditions of the partial indexes; a query must hold the very words to use them."""
-
-
-def _column(name: str) -> str:
-    kind = "INTEGER" if name in INTEGER_COLUMNS or name in BOOLEAN_COLUMNS else "TEXT"
-    return f"{name} {kind}{' NOT NULL' if name in {'invocation_id', 'operation_id', 'state'} else ''}"
 
 
 TABLES = (
@@ -52,9 +50,17 @@ TABLES = (
     ) STRICT""",
     # `id` counts invocations, so that newest first needs no index of its own; `newest_record` is where the chain of
     # an invocation's records begins, in a row that is rewritten anyway, instead of an index page in every commit
-    f"""CREATE TABLE action (
+    """CREATE TABLE action (
         id INTEGER PRIMARY KEY,
-        {", ".join(map(_column, COLUMNS))},
+        invocation_id TEXT NOT NULL,
+        operation_id TEXT NOT NULL,
+        state TEXT NOT NULL,
+        effect_digest TEXT,
+        key_digest TEXT,
+        program_digest TEXT,
+        phase TEXT,
+        outcome TEXT,
+        facts TEXT NOT NULL,
         newest_record INTEGER
     ) STRICT""",
     """CREATE TABLE name (
@@ -86,9 +92,10 @@ GUARDS = {
         BEGIN SELECT RAISE(ABORT, 'a record is never changed'); END""",
     "record_no_delete": """CREATE TRIGGER record_no_delete BEFORE DELETE ON record
         BEGIN SELECT RAISE(ABORT, 'a record is never deleted'); END""",
+    # ROLLBACK: with ABORT every insertion would keep a journal of its own statement
     "record_no_replace": """CREATE TRIGGER record_no_replace BEFORE INSERT ON record
         WHEN EXISTS (SELECT 1 FROM record WHERE seq = new.seq)
-        BEGIN SELECT RAISE(ABORT, 'a record is never replaced'); END""",
+        BEGIN SELECT RAISE(ROLLBACK, 'a record is never replaced'); END""",
 }
 
 _WRITES = {
@@ -140,18 +147,33 @@ def check_format(connection: Connection, path: Path) -> None:
         raise FormatUnknown(path, f"format {version}" if application_id == APPLICATION_ID else "")
 
 
-def read_public_key(connection: Connection) -> bytes:
-    """The key that segment keys are sealed to."""
-    return bytes(connection.execute("SELECT public_key FROM meta").fetchone()[0])
-
-
 def read_genesis(connection: Connection) -> bytes:
     """What the first record's `prev_hash` has to be."""
     journal_id, public_key = connection.execute("SELECT journal_id, public_key FROM meta").fetchone()
     return genesis(journal_id, public_key)
 
 
-def read_head(connection: Connection, beginning: bytes) -> Head:
-    """The newest record; the `beginning` where there is none."""
+def read_head(connection: Connection) -> Head:
+    """The newest record; seq 0 and the genesis hash where there is none."""
     found = connection.execute("SELECT seq, hash FROM record ORDER BY seq DESC LIMIT 1").fetchone()
-    return Head(*found) if found else Head(0, beginning)
+    return Head(*found) if found else Head(0, read_genesis(connection))
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """Where a writer goes on: what it must know of a journal, and cannot read once the authorizer guards it."""
+
+    public_key: bytes
+    head: Head
+    last_name: int
+    counts: Counter[Place]
+
+
+def read_ending(connection: Connection) -> Ending:
+    """Read where the journal ends; costs one segment at most, however long the history."""
+    return Ending(
+        public_key=connection.execute("SELECT public_key FROM meta").fetchone()[0],
+        head=read_head(connection),
+        last_name=connection.execute("SELECT coalesce(max(id), 0) FROM name").fetchone()[0],
+        counts=read_counts(connection),
+    )

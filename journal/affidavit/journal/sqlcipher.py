@@ -142,6 +142,11 @@ def _connect(path: Path, busy_timeout_s: float) -> Connection:
 
 
 def _set_up(connection: Connection, path: Path, key: bytes, *, read_only: bool) -> None:
+    held = {"synchronous": "2", "recursive_triggers": "1", "trusted_schema": "0"}
+    if sys.platform == "darwin":  # fsync alone leaves the data in the drive's cache
+        held |= {"fullfsync": "1", "checkpoint_fullfsync": "1"}
+    if read_only:
+        held["query_only"] = "1"
     try:
         if not connection.execute("PRAGMA cipher_version").fetchone():
             raise DatabaseUnsafe(path, "this build of SQLite does not encrypt")
@@ -151,27 +156,12 @@ def _set_up(connection: Connection, path: Path, key: bytes, *, read_only: bool) 
         connection.execute("SELECT count(*) FROM sqlite_schema").fetchone()
         if not read_only:
             connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=FULL")
-        connection.execute("PRAGMA recursive_triggers=ON")
-        connection.execute("PRAGMA trusted_schema=OFF")
-        held = {
-            "journal_mode": "wal",
-            "synchronous": 2,
-            "cipher_memory_security": 1,
-            "recursive_triggers": 1,
-            "trusted_schema": 0,
-        }
-        if sys.platform == "darwin":  # fsync alone leaves the data in the drive's cache
-            connection.execute("PRAGMA fullfsync=ON")
-            connection.execute("PRAGMA checkpoint_fullfsync=ON")
-            held |= {"fullfsync": 1, "checkpoint_fullfsync": 1}
-        if read_only:
-            connection.execute("PRAGMA query_only=ON")
-            held["query_only"] = 1
-        for pragma, wanted in held.items():
+        for pragma, value in held.items():
+            connection.execute(f"PRAGMA {pragma}={value}")
+        for pragma, value in (held | {"journal_mode": "wal", "cipher_memory_security": "1"}).items():
             row = connection.execute(f"PRAGMA {pragma}").fetchone()
-            if row is None or str(row[0]) != str(wanted):
-                raise DatabaseUnsafe(path, f"{pragma} is not {wanted}")
+            if row is None or str(row[0]) != value:
+                raise DatabaseUnsafe(path, f"{pragma} is not {value}")
     except Error as error:
         raise _diagnose(path, key, error) from None
 
