@@ -30,6 +30,8 @@ class Call:
         """Application bytes of the client."""
         self.over = asyncio.Event()
         """The script has ended."""
+        self.alert: str | None = None
+        """Why the client broke off the handshake, in OpenSSL's words."""
         self.client_ended: str | None = None
         """How the client's half ended: fin, close_notify, ragged or reset."""
         self._release = release
@@ -48,7 +50,8 @@ class Call:
                 await self._flush()
                 if not await self._fill():
                     raise ConnectionError("closed during the handshake") from None
-            except ssl.SSLError:
+            except ssl.SSLError as error:
+                self.alert = error.reason
                 await self._flush()
                 raise
             else:

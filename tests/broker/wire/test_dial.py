@@ -130,13 +130,23 @@ async def test_cancelling_leaves_no_socket_open(count: int) -> None:
             await task
 
 
-async def test_when_two_win_at_once_one_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_several_connect_at_once_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[socket.socket] = []
+    both = asyncio.Event()
+
+    async def connect_together(address: Address) -> socket.socket:
+        opened.append(socket.socket())
+        if len(opened) == 2:
+            both.set()
+        await both.wait()
+        return opened[-1] if address.port == 1 else opened[0]
+
     monkeypatch.setattr(dial, "STAGGER_S", 0)
-    with listening("127.0.0.1", backlog=128) as listener:
-        port = listener.getsockname()[1]
-        for _ in range(20):
-            sock, _address = await dial.connect([Address(V4, "127.0.0.1", port)] * 4)
-            sock.close()
+    monkeypatch.setattr(dial, "_open", connect_together)
+    sock, _ = await dial.connect([Address(V4, "127.0.0.1", 1), Address(V4, "127.0.0.1", 2)])
+    assert sock.fileno() != -1
+    assert [other.fileno() for other in opened if other is not sock] == [-1]
+    sock.close()
 
 
 async def test_connection_sends_small_writes_at_once() -> None:

@@ -178,6 +178,22 @@ async def test_close_while_reading_a_body(wire: DirectWire, tls: ssl.SSLContext 
     assert not evidence.complete
 
 
+async def test_nothing_is_read_once_closed_even_if_it_is_there(wire: DirectWire) -> None:
+    async with Peer(replies_and_stays(b"")) as peer:
+        run = drive(wire, prepared(peer.port))
+        task = asyncio.ensure_future(run.run())
+        call = await peer.call()
+        await call.read_until(b"amount=5")
+        await call.raw(answer(b"late"))
+        link = run.exchange._flight._link
+        assert link is not None
+        link.readiness._on_readable()  # The loop has seen the answer, and before the exchange wakes it is closed.
+        run.exchange.close()
+        evidence = await task
+    assert evidence.fault is Fault.ABANDONED
+    assert not evidence.anything_final
+
+
 async def test_close_while_the_sink_holds_back(wire: DirectWire) -> None:
     entered, go_on = asyncio.Event(), asyncio.Event()
 

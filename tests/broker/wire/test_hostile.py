@@ -115,7 +115,9 @@ async def test_h12_unknown_authority(wire: DirectWire) -> None:
     async with Peer(replies(answer()), other) as peer:
         evidence, _ = await post(wire, peer)
         call = await peer.call()
+        await call.over.wait()
     assert stopped(evidence) == (Stage.CERTIFICATE, SetupFault.CERTIFICATE, "CERT_UNTRUSTED")
+    assert call.alert == "TLSV1_ALERT_UNKNOWN_CA"
     assert not call.received
 
 

@@ -110,7 +110,6 @@ class Flight:
         self._link: Link | None = None
         self._connection: Connection | None = None
         self._stopped: SetupStop | None = None
-        self._crossing = False
         self._crossed = False
         self._sent = 0
         self._request_complete = False
@@ -187,7 +186,7 @@ class Flight:
         self._abandoned = True
         if self._setup is not None:
             self._setup.abandon()
-        elif self._link is not None and not self._crossing and not self._link.readiness.wake():
+        elif self._link is not None and not self._link.readiness.wake():
             self._shut()
 
     @property
@@ -237,12 +236,10 @@ class Flight:
         finally:
             self._setup = None
         self._connection = Connection(f"c-{secrets.token_hex(6)}", peer, identity=self._link.identity)
-        self._crossing = True
-        try:
-            await self._line.cross(self._connection)
-        finally:
-            self._crossing = False
+        await self._line.cross(self._connection)
         self._crossed = True
+        if self._abandoned:
+            return
         # Durability took its time: what came meanwhile cannot answer a request that has not gone either.
         late = self._link.receive()
         self._before = Received(found.data + late.data, late.ending, late.system)
