@@ -67,7 +67,7 @@ class Core:
         self.alerts: list[tuple[str, str]] = []
         self.stopping = False
         self.operator_acted = self.last_used = clock.boot()
-        """When the operator did something; when that, or a dispatch under a grant, last happened (seconds since boot)."""
+        """When the operator acted; when that, or a dispatch under a grant, last happened. Seconds since boot."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._status_listeners: list[Callable[[], None]] = []
         self._change_listeners: dict[SessionId, list[Callable[[Json], None]]] = {}
