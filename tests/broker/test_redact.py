@@ -85,6 +85,16 @@ def test_a_short_secret_is_let_be_but_an_injected_value_never() -> None:
 def test_the_longest_at_a_place_wins() -> None:
     forms = Forms([b"token-12345"], injected=[b"Bearer token-12345"])
     assert redact(b"sent: Bearer token-12345, token-12345", forms) == (b"sent: [redacted], [redacted]", 2)
+    nested = Forms([b"token-12345", b"token-12345-and-more"])
+    assert redact(b"token-12345-and-more token-12345-and", nested) == (b"[redacted] [redacted]-and", 2)
+
+
+def test_every_form_at_every_cut() -> None:
+    forms = Forms([b"token/12345"])
+    for literal in forms.literals:
+        data = b"<" + literal + b">"
+        for cut in range(len(data) + 1):
+            assert stream(forms, data, [cut]) == (b"<[redacted]>", 1)
 
 
 def test_several_secrets_and_neighbours() -> None:

@@ -77,6 +77,7 @@ def test_each_step_of_being_specific() -> None:
         ('{ pointer = "/a", equals = "x" }', URL, (), b"", False),
         ('{ query = "Action", equals = "Run" }', URL + "?Action=%52un", (), b"", True),
         ('{ query = "Action", equals = "Run" }', URL + "?Action=Run&Action=Stop", (), b"", False),
+        ('{ query = "Action", equals = "Run" }', URL + "?Action=Stop&Action=Run", (), b"", False),
         ('{ query = "Action", equals = "Run" }', URL + "?action=Run", (), b"", False),
         ('{ header = "X-Amz-Target", equals = "T" }', URL, (("x-amz-target", "T"),), b"", True),
         ('{ header = "X-Amz-Target", equals = "T" }', URL, (("x-amz-target", "T"), ("x-amz-target", "U")), b"", False),
