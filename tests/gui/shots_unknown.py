@@ -34,7 +34,10 @@ def main(out: Path) -> None:
     from affidavit.broker.terms import Outcome
     from affidavit.gui import theme, unknown_view
     from affidavit.gui.bridge import Bridge
+    from affidavit.gui.first_run import FirstRun, Opens
     from affidavit.gui.main_window import MainWindow, Page
+    from affidavit.gui.quit_window import QuitWindow
+    from affidavit.gui.refusal_window import RefusalWindow
     from affidavit.gui.second_look import SecondLook
     from affidavit.gui.theme import Scheme
     from affidavit.gui.unknown_view import Draft
@@ -127,6 +130,19 @@ def main(out: Path) -> None:
         QTest.qWait(150)
         shoot(main, "main-locked-empty", scheme)
         main.close()
+        first = FirstRun(lambda _secret, _opens: None, Opens.KEYRING)
+        first._first._add("correct horse")
+        first._second._add("correct horse")
+        shoot(first, "firstrun", scheme)
+        first.close()
+        leave = QuitWindow(2)
+        shoot(leave, "quit", scheme)
+        leave.close()
+        refusal = RefusalWindow(
+            "/home/user/affidavit is open to other users (mode 0755).", "chmod 700 /home/user/affidavit"
+        )
+        shoot(refusal, "refusal", scheme)
+        refusal.close()
         unlock = UnlockWindow(bridge)
         shoot(unlock, "unlock", scheme)
         unlock.close()

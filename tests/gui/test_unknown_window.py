@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QAccessible
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtGui import QAccessible, QFont
+from PySide6.QtWidgets import QApplication, QPushButton, QScrollArea
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown, refund
 
@@ -168,9 +168,37 @@ def test_the_second_look_starts_on_go_back_and_needs_the_passphrase(qtbot: QtBot
     assert second.focusWidget() is second._back
     assert not second._sign.isEnabled()
     assert second._said.text() == "Type the vault passphrase to sign."
+    assert second._passphrase.accessibleDescription() == (
+        "Empty. Enter moves on to Sign statement. What you type is not read aloud."
+    )
     assert not any(b.isDefault() or b.autoDefault() for b in second.findChildren(QPushButton))
     type_passphrase(qtbot, second, PASSPHRASE)
     assert second._sign.isEnabled()
+
+
+@pytest.mark.parametrize("note", ["short", "word " * 60, "line\n" * 20])
+@pytest.mark.parametrize("family", ["Inter", "DejaVu Sans"])
+def test_a_statement_is_seen_whole_where_the_screen_has_room(
+    qtbot: QtBot, qapp: QApplication, window: UnknownWindow, note: str, family: str
+) -> None:
+    before = qapp.font()
+    qapp.setFont(QFont(family, 10))
+    try:
+        second = look(qtbot, window, Draft(Outcome.COMMITTED, note, "log line 232"))
+        qtbot.waitUntil(second.isVisible)
+        (area,) = second.findChildren(QScrollArea)
+        assert area.verticalScrollBar().maximum() == 0
+    finally:
+        qapp.setFont(before)
+
+
+def test_a_statement_too_long_for_the_screen_scrolls(qtbot: QtBot, window: UnknownWindow) -> None:
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, "line\n" * 200))
+    qtbot.waitUntil(second.isVisible)
+    (area,) = second.findChildren(QScrollArea)
+    assert area.verticalScrollBar().maximum() > 0
+    assert second.height() < second.screen().availableSize().height()
+    assert second._sign.isVisible()
 
 
 def test_enter_never_signs(qtbot: QtBot, window: UnknownWindow, broker: ScriptedBroker) -> None:

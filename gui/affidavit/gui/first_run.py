@@ -69,7 +69,7 @@ class FirstRun(QDialog):
         self._create = create
         self._busy = False
         self.setWindowTitle(texts.CREATE_TITLE)
-        self._first, self._second = PassphraseField(), PassphraseField()
+        self._first, self._second = (PassphraseField(description=texts.CREATE_ENTER) for _ in range(2))
         self._first.setAccessibleName(texts.CREATE_PASSPHRASE)
         self._second.setAccessibleName(texts.CREATE_AGAIN)
         self._opens = {choice.opens: QRadioButton(choice.title) for choice in CHOICES}

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from PySide6.QtCore import QSize, Qt, Signal
-from PySide6.QtGui import QColor, QPainter, QPaintEvent
+from PySide6.QtCore import QEvent, QObject, QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QResizeEvent
 from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPushButton, QScrollArea, QVBoxLayout, QWidget
 
 from affidavit.gui import texts_unknown as texts
@@ -34,7 +34,7 @@ class SecondLook(QDialog):
         self._busy = False
         self.setWindowTitle(texts.SECOND_LOOK)
         self.setWindowModality(Qt.WindowModality.WindowModal)
-        self._passphrase = PassphraseField()
+        self._passphrase = PassphraseField(description=texts.SIGN_ENTER)
         self._passphrase.setAccessibleName(texts.PASSPHRASE)
         self._back = QPushButton(texts.GO_BACK)
         self._sign = _SignButton(texts.SIGN)
@@ -175,16 +175,18 @@ class _Line(QFrame):
 
 
 class _Fitted(QScrollArea):
-    """The body at its full height where the screen has room for it; else it scrolls."""
+    """The body at its full height where there is room for it; else it scrolls.
+
+    Sized by hand: a resizable one goes by the minimum of wrapped labels, which is not that of their real width.
+    """
 
     def __init__(self, body: QWidget) -> None:
         super().__init__()
         self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setWidgetResizable(True)
         self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setWidget(body)
         self._body = body
+        self.setWidget(body)
 
     def hasHeightForWidth(self) -> bool:
         return True
@@ -196,6 +198,23 @@ class _Fitted(QScrollArea):
 
     def minimumSizeHint(self) -> QSize:
         return QSize(200, 120)
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._fit()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        if watched is self._body and event.type() == QEvent.Type.LayoutRequest:
+            self._fit()
+        return super().eventFilter(watched, event)
+
+    def _fit(self) -> None:
+        whole = self.maximumViewportSize()
+        if self.heightForWidth(whole.width()) <= whole.height():
+            self._body.resize(whole)
+        else:
+            width = self.viewport().width()
+            self._body.resize(width, self.heightForWidth(width))
 
 
 def _consequence(consequence: Consequence) -> QHBoxLayout:

@@ -240,6 +240,7 @@ PASSPHRASE = "Vault passphrase"  # noqa: S105 - words
 PASSPHRASE_NEEDED = "Type the vault passphrase to sign."  # noqa: S105 - words
 GO_BACK = "Go back"
 SIGN = "Sign statement"
+SIGN_ENTER = "Enter moves on to Sign statement. What you type is not read aloud."
 SIGNING = "The statement is being recorded."
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -359,6 +360,7 @@ UNLOCK_TITLE = "Unlock the vault"
 UNLOCK_WHY = "Until then nothing is sent, and details stay sealed."
 UNLOCK = "Unlock"
 UNLOCK_NEEDED = "Type the vault passphrase."
+UNLOCK_ENTER = "Enter unlocks. What you type is not read aloud."
 UNLOCKING = "The passphrase is being checked."
 UNLOCK_LATER = "Not now"
 UNLOCK_WRONG = "The passphrase does not open the vault."
@@ -385,4 +387,5 @@ CREATE_NO_WAY_BACK = "There is no way to recover a lost passphrase."
 CREATE_NEEDS_PASSPHRASE = "Choose a passphrase."  # noqa: S105 - words
 CREATE_NEEDS_LENGTH = "A passphrase has at least {n} characters."
 CREATE_DIFFERS = "The two passphrases differ."
+CREATE_ENTER = "Enter moves on. What you type is not read aloud."
 CREATING = "The vault is being created."

@@ -27,7 +27,7 @@ class UnlockForm(QWidget):
         super().__init__(parent)
         self._bridge = bridge
         self._busy = False
-        self._field = PassphraseField()
+        self._field = PassphraseField(description=texts.UNLOCK_ENTER)
         self._field.setAccessibleName(texts.PASSPHRASE)
         self._button = QPushButton(texts.UNLOCK)
         self._button.setProperty("kind", theme.PRIMARY)
@@ -35,7 +35,7 @@ class UnlockForm(QWidget):
         self._said = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
         self._contracts = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
         column = QVBoxLayout(self)
-        column.setContentsMargins(3, 3, 3, 0)  # room for the focus ring
+        column.setContentsMargins(0, 0, 0, 0)
         column.setSpacing(8)
         row = QHBoxLayout()
         row.setSpacing(12)

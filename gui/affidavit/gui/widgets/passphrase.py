@@ -37,8 +37,10 @@ class PassphraseField(QWidget):
     entered = Signal()
     """Enter was pressed: go on to the next control. It decides nothing."""
 
-    def __init__(self, parent: QWidget | None = None) -> None:
+    def __init__(self, parent: QWidget | None = None, *, description: str = texts.PASSPHRASE_DESCRIPTION) -> None:
+        """`description` says what Enter does here, to assistive tools."""
         super().__init__(parent)
+        self._description = description
         self._bytes = bytearray()
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setAttribute(Qt.WidgetAttribute.WA_InputMethodEnabled)
@@ -158,4 +160,4 @@ class PassphraseField(QWidget):
     def _tell(self) -> None:
         """Assistive tools learn whether something was typed, and nothing else."""
         said = texts.PASSPHRASE_FILLED if self._bytes else texts.PASSPHRASE_EMPTY
-        self.setAccessibleDescription(f"{said}. {texts.PASSPHRASE_DESCRIPTION}")
+        self.setAccessibleDescription(f"{said}. {self._description}")
