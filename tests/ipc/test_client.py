@@ -131,6 +131,22 @@ async def test_a_passphrase_is_sent_from_bytes_that_stay_the_callers(doors: Door
     assert words == PASSPHRASE
 
 
+async def test_what_was_sent_is_overwritten(doors: Doors) -> None:
+    frames: list[bytearray] = []
+
+    class Spy(socket.socket):
+        def sendall(self, frame: bytearray) -> None:  # type: ignore[override]
+            super().sendall(frame)
+            frames.append(frame)
+
+    def use(client: Client) -> None:
+        client._socket = Spy(fileno=client._socket.detach())
+        client.call("vault.unlock", {"passphrase": bytearray(PASSPHRASE)})
+
+    await with_client(doors, use, "operator")
+    assert frames == [bytearray(len(frames[0]))]
+
+
 async def test_being_refused_is_said_as_the_server_said_it(doors: Doors) -> None:
     full = [await doors.connect() for _ in range(64)]
     for raw in full:

@@ -148,7 +148,7 @@ def test_too_many_values_cost_little_memory() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert isinstance(message, Failure)
-    assert "250,000 values" in message.message
+    assert "100,000 values" in message.message
     assert peak < 5 * len(line)
 
 

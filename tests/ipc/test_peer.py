@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
+import subprocess
 import sys
 import textwrap
 from collections.abc import AsyncIterator
@@ -34,6 +35,11 @@ HELLO = (
     CLI
     + """
     print(call("session.hello")["result"]["session_id"], flush=True)
+    command = os.pidfd_open(os.getpid())
+    if sys.argv[2:] == ["fork"] and os.fork() == 0:
+        import select
+        select.select([command], [], [])  # until the one that connected has ended
+        print(call("http.request", {"method": "GET", "url": "https://x/"}), flush=True)
 """
 )
 AGENT = (
@@ -160,6 +166,39 @@ async def test_a_child_that_kept_its_dead_parents_socket_is_nobody(agents: Agent
     assert broker.log == []
 
 
+async def test_nor_is_the_child_of_a_command_whose_agent_still_lives(agents: Agents) -> None:
+    agent = await agents.agent(f"{agents.command} fork")
+    own = await word(agent)
+    assert await word(agent) == own
+    assert await word(agent) == "None"
+    assert agents.doors.broker.log == []
+    assert agents.doors.broker.ended == []
+
+
+async def test_who_asked_nothing_left_no_record(agents: Agents) -> None:
+    silent = agents.write("silent.py", CLI + "    sys.stdin.readline()\n")
+    process = await agents.start(sys.executable, "-I", str(silent), str(agents.socket))
+    agent = await agents.agent()
+    own = await word(agent)
+    await process.communicate(b"end\n")
+    agent.kill()
+    await agents.doors.broker.until(lambda: bool(agents.doors.broker.ended))
+    assert agents.doors.broker.ended == [own]
+
+
+def test_a_parent_that_is_not_confirmed_by_its_child_is_no_parent(monkeypatch: pytest.MonkeyPatch) -> None:
+    real, asked = proc._stat, list[int]()
+
+    def adopted_meanwhile(pid: int) -> tuple[int, int, str]:
+        parent, started, name = real(pid)
+        asked.append(pid)
+        return (1 if asked.count(pid) > 1 else parent), started, name
+
+    assert len(proc.tree(os.getpid(), uid=os.geteuid(), ours=Ours())) > 1
+    monkeypatch.setattr(proc, "_stat", adopted_meanwhile)
+    assert list(proc.tree(os.getpid(), uid=os.geteuid(), ours=Ours())) == [os.getpid()]
+
+
 async def test_a_session_is_the_same_for_a_restarted_broker(agents: Agents) -> None:
     process = Process(5, 77, "agent")
     first = session_id(process, "boot")
@@ -234,3 +273,27 @@ def test_the_interpreter_and_the_script_beside_it_are_ours(monkeypatch: pytest.M
     assert len(found.scripts) == 1
     monkeypatch.setattr(sys, "frozen", True, raising=False)
     assert proc.ours().programs == {(real.st_dev, real.st_ino)}
+
+
+def test_a_hardened_process_reads_its_callers_and_hides_from_them() -> None:
+    """Not as root, which nothing is hidden from."""
+    script = (
+        "import os, subprocess, sys\n"
+        "from affidavit.broker.hardening import harden\n"
+        "from affidavit.ipc import proc\n"
+        "from affidavit.ipc.provenance import Ours\n"
+        "child = subprocess.Popen(['cat'], stdin=subprocess.PIPE)\n"
+        "harden()\n"
+        "hidden = os.fork()\n"
+        "if not hidden:\n"
+        "    sys.stdin.read()\n"
+        "    os._exit(0)\n"
+        "other = subprocess.run(['readlink', f'/proc/{os.getpid()}/exe'], capture_output=True).returncode\n"
+        "print(proc.read(child.pid, Ours()).readable, proc.read(hidden, Ours()).readable, other)\n"
+        "child.communicate()\n"
+    )
+    become = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"] if os.geteuid() == 0 else []
+    done = subprocess.run(
+        [*become, sys.executable, "-P", "-c", script], input="", capture_output=True, text=True, timeout=60
+    )
+    assert done.stdout == "True False 1\n", done.stderr

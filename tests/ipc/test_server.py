@@ -230,6 +230,7 @@ async def test_connections_over_the_limit_are_told_and_places_come_back(doors: D
     extra = await doors.connect()
     answer = await extra.recv()
     assert (answer["id"], code_of(answer)) == (None, -32000)
+    await extra.send(extra.line("status"))  # what is sent all the same meets no broken pipe
     assert await extra.recv() is None
     extra.close()
     operator = await doors.connect("operator")
@@ -339,6 +340,24 @@ async def test_passphrases_reach_the_broker_as_bytes_and_are_overwritten(doors: 
     assert answer["error"]["data"] == {"code": "wrong_passphrase", "field": "passphrase", "remedy": "Again."}
     assert [bytes(seen) for seen in doors.operator_broker.seen_bytes] == [bytes(13), bytes(5)]
     client.close()
+
+
+async def test_lines_of_the_operator_socket_are_overwritten(doors: Doors, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines: list[bytes | bytearray] = []
+    decode = jsonrpc.decode
+
+    def spy(line: bytes | bytearray) -> jsonrpc.Message:
+        lines.append(line)
+        return decode(line)
+
+    monkeypatch.setattr(jsonrpc, "decode", spy)
+    operator, agent = await doors.connect("operator"), await doors.connect()
+    await operator.ask("vault.unlock", {"passphrase": PASSPHRASE.decode()})
+    await agent.ask("status")
+    assert lines[0] == bytes(len(lines[0]))
+    assert b"status" in lines[1]
+    operator.close()
+    agent.close()
 
 
 async def test_a_wrong_param_echoes_no_secret(doors: Doors) -> None:

@@ -20,7 +20,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from affidavit.broker.api import ActionError, Json
 from affidavit.broker.secret import overwrite
 from affidavit.ipc import errors, jsonrpc
-from affidavit.ipc.framing import READ_BYTES, LineReader, LineTooLong, LineUnfinished
+from affidavit.ipc.framing import LineBuffer, LineTooLong
 from affidavit.ipc.jsonrpc import Batch, Call, Failure, Message
 from affidavit.ipc.methods import Method
 from affidavit.ipc.peer import PeerRefused
@@ -79,15 +79,26 @@ class _Answer:
 
 
 class Connection(Generic[C]):
-    """Owned by the broker's loop, and owns its socket. `open` turns False when the other side is gone for good."""
+    """Owned by the broker's loop, and owns its socket. `open` turns False when the other side is gone for good.
+
+    Lines are read as the loop finds them, while there is room for their calls; each line's calls are one task.
+    """
 
     def __init__(self, sock: socket.socket, calls: Calls[C], *, line: int) -> None:
         self.open = True
         self._sock = sock
         self._calls = calls
-        self._line = line
+        self._lines = LineBuffer(limit=line, wiping=calls.wiping)
+        self._most = line
         self._loop = asyncio.get_running_loop()
-        self._room = asyncio.Semaphore(IN_FLIGHT)
+        self._input: asyncio.Future[Failure | None] = self._loop.create_future()
+        """Done when no more is read; with what is wrong, where the input ended in the wrong way."""
+        self._caller: C
+        """Set before anything is read."""
+        self._tasks = asyncio.TaskGroup()
+        self._watching = False
+        self._in_flight = 0
+        self._parsing = False
         self._writing = asyncio.Lock()
         self._reads: set[asyncio.Task[Any]] = set()
         self._unheard: deque[tuple[str, Json]] = deque(maxlen=UNHEARD)
@@ -97,18 +108,22 @@ class Connection(Generic[C]):
         """From accept to close. Raises nothing but CancelledError, unless we are at fault."""
         try:
             try:
-                caller = self._calls.admit(self._sock, self._tell)
+                self._caller = self._calls.admit(self._sock, self._tell)
             except PeerRefused as refused:
                 await self.refuse(str(refused))
                 return
             try:
                 async with asyncio.TaskGroup() as both:
                     telling = both.create_task(self._tell_all())
-                    async with asyncio.TaskGroup() as calls:
-                        await self._read(caller, calls)
+                    async with self._tasks:
+                        self._go_on()
+                        wrong = await self._input
+                        if wrong is not None:
+                            await self._write(jsonrpc.error(wrong))
+                            await self._linger()
                     telling.cancel()
             finally:
-                self._calls.leave(caller)
+                self._calls.leave(self._caller)
         finally:
             self._close()
 
@@ -122,73 +137,110 @@ class Connection(Generic[C]):
 
     def stop_reading(self) -> None:
         """Take no further calls; those that run are still answered."""
-        try:
-            self._sock.shutdown(socket.SHUT_RD)
-        except OSError:
-            pass
+        self._end_input(None)
 
-    async def _read(self, caller: C, calls: asyncio.TaskGroup) -> None:
-        """Read lines and start their calls, until the stream ends."""
-        reader = LineReader(self._receive, limit=self._line, wiping=self._calls.wiping)
-        while True:
+    def _go_on(self) -> None:
+        """Start what the lines that are here ask for, and read on while there is room."""
+        while not self._input.done() and self._in_flight < IN_FLIGHT and not self._parsing:
             try:
-                line = await reader.line()
+                line = self._lines.line()
             except LineTooLong:
-                too_long = Failure(jsonrpc.INVALID_REQUEST, f"A line has at most {self._line:,} bytes.")
-                await self._write(jsonrpc.error(too_long))
-                await self._linger()
-                return
-            except LineUnfinished:
-                cut = Failure(
-                    jsonrpc.PARSE_ERROR, "The last line has no line feed, so it may be cut. Nothing was done."
-                )
-                await self._write(jsonrpc.error(cut))
+                self._end_input(Failure(jsonrpc.INVALID_REQUEST, f"A line has at most {self._most:,} bytes."))
                 return
             if line is None:
-                if self._hung_up():
-                    self._abandon()
+                self._watch(True)
                 return
-            large = len(line) > OFF_LOOP_BYTES
-            message = await asyncio.to_thread(jsonrpc.decode, line) if large else jsonrpc.decode(line)
-            if self._calls.wiping:
-                overwrite(line)
-            held = len(message.entries) if isinstance(message, Batch) else 1
-            for _ in range(held):
-                await self._room.acquire()
-            calls.create_task(self._answer(caller, message, held))
+            self._start(line)
+        self._watch(False)
 
-    async def _answer(self, caller: C, message: Message, held: int) -> None:
+    def _watch(self, watching: bool) -> None:
+        if watching and not self._watching:
+            self._loop.add_reader(self._sock, self._readable)
+        elif self._watching and not watching:
+            self._loop.remove_reader(self._sock)
+        self._watching = watching
+
+    def _readable(self) -> None:
+        try:
+            count = self._sock.recv_into(self._lines.space)
+        except BlockingIOError:
+            return
+        except OSError:
+            count = 0
+        if count:
+            self._lines.filled(count)
+            self._go_on()
+        elif self._lines.unfinished:
+            cut = "The last line has no line feed, so it may be cut. Nothing was done."
+            self._end_input(Failure(jsonrpc.PARSE_ERROR, cut))
+        else:
+            self._end_input(None)
+            if self._hung_up():
+                self._abandon()
+
+    def _end_input(self, wrong: Failure | None) -> None:
+        self._watch(False)
+        if not self._input.done():
+            self._input.set_result(wrong)
+
+    def _start(self, line: bytearray) -> None:
+        """Start the task of one line. A long one is parsed first, elsewhere, and holds up those after it."""
+        if len(line) > OFF_LOOP_BYTES:
+            self._parsing = True
+            self._tasks.create_task(self._parse(line))
+        else:
+            self._begin(self._decode(line))
+
+    async def _parse(self, line: bytearray) -> None:
+        message = await asyncio.to_thread(self._decode, line)
+        self._parsing = False
+        self._begin(message)
+        self._go_on()
+
+    def _decode(self, line: bytearray) -> Message:
+        message = jsonrpc.decode(line)
+        if self._calls.wiping:
+            overwrite(line)
+        return message
+
+    def _begin(self, message: Message) -> None:
+        held = len(message.entries) if isinstance(message, Batch) else 1
+        self._in_flight += held
+        self._tasks.create_task(self._answer(message, held))
+
+    async def _answer(self, message: Message, held: int) -> None:
         """Run what one line asks for and write its answer. A notification has none, so nothing is done for it."""
         try:
             if isinstance(message, Batch):
-                answers = await self._all(caller, message)
+                answers = await self._all(message)
                 frame = jsonrpc.batch([answer.frame for answer in answers])
             else:
-                answers = [answer] if (answer := await self._one(caller, message)) else []
+                answers = [answer] if (answer := await self._one(message)) else []
                 frame = answers[0].frame if answers else b""
             if not answers:
                 return
             whole = await self._write(frame)
             for answer in answers:
                 if answer.settled is not None:
-                    self._calls.delivered(caller, answer.settled, whole=whole)
+                    self._calls.delivered(self._caller, answer.settled, whole=whole)
         finally:
-            for _ in range(held):
-                self._room.release()
+            self._in_flight -= held
+            if not self._watching:
+                self._go_on()
 
-    async def _all(self, caller: C, batch: Batch) -> list[_Answer]:
+    async def _all(self, batch: Batch) -> list[_Answer]:
         """The answers of a batch in the order of its calls, once the slowest is there."""
         answers: list[_Answer | None] = [None] * len(batch.entries)
 
         async def one(at: int, entry: Call | Failure) -> None:
-            answers[at] = await self._one(caller, entry)
+            answers[at] = await self._one(entry)
 
         async with asyncio.TaskGroup() as tasks:
             for at, entry in enumerate(batch.entries):
                 tasks.create_task(one(at, entry))
         return [answer for answer in answers if answer is not None]
 
-    async def _one(self, caller: C, entry: Call | Failure) -> _Answer | None:
+    async def _one(self, entry: Call | Failure) -> _Answer | None:
         """Run one call to its encoded answer; None where there is nobody to answer."""
         if isinstance(entry, Failure):
             return _Answer(jsonrpc.error(entry))
@@ -202,7 +254,7 @@ class Connection(Generic[C]):
         if not method.acting:
             self._reads.add(task)
         try:
-            answer = await self._calls.call(caller, method, entry.params)
+            answer = await self._calls.call(self._caller, method, entry.params)
             return _Answer(jsonrpc.result(entry.id, answer), _settled(method, answer))
         except CallerGone:
             self._abandon()
@@ -227,12 +279,6 @@ class Connection(Generic[C]):
             while self._unheard:
                 await self._write(jsonrpc.notification(*self._unheard.popleft()))
 
-    async def _receive(self, buffer: bytearray) -> int:
-        try:
-            return await self._loop.sock_recv_into(self._sock, buffer)
-        except ConnectionError:
-            return 0
-
     async def _write(self, frame: bytes) -> bool:
         """Write one line; True once the kernel has all of it, False where the other side is gone."""
         async with self._writing:
@@ -255,12 +301,14 @@ class Connection(Generic[C]):
 
     async def _linger(self) -> None:
         """Read and drop what is still being sent, so that the sender gets to our answer instead of a broken pipe."""
-        buffer = bytearray(READ_BYTES)
         dropped = 0
         try:
-            self._sock.shutdown(socket.SHUT_WR)
+            if not self._in_flight:
+                self._sock.shutdown(socket.SHUT_WR)
             async with asyncio.timeout(LINGER_S):
-                while dropped < LINGER_BYTES and (count := await self._receive(buffer)):
+                while dropped < LINGER_BYTES and (
+                    count := await self._loop.sock_recv_into(self._sock, self._lines.space)
+                ):
                     dropped += count
         except (OSError, TimeoutError):
             pass
@@ -275,6 +323,7 @@ class Connection(Generic[C]):
         """Nobody listens any more: end reading, give up the calls that only read."""
         if self.open:
             self.open = False
+            self._end_input(None)
             try:
                 self._sock.shutdown(socket.SHUT_RDWR)
             except OSError:
@@ -284,6 +333,7 @@ class Connection(Generic[C]):
 
     def _close(self) -> None:
         self.open = False
+        self._end_input(None)
         self._sock.close()
 
 
