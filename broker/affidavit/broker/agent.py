@@ -9,7 +9,7 @@ import asyncio
 import base64
 import hashlib
 import json
-from collections import Counter
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -50,6 +50,7 @@ from affidavit.resources import __version__
 
 PROTOCOL = 1
 LIST_MAX = 200
+WRITTEN_MAX = 4096
 
 
 class AgentSide:
@@ -57,7 +58,8 @@ class AgentSide:
 
     def __init__(self, core: Core) -> None:
         self._core = core
-        self._written: Counter[InvocationId] = Counter()
+        self._written: OrderedDict[InvocationId, None] = OrderedDict()
+        """Results whose frame was written whole in this run: no record of its own, so it is forgotten in time."""
 
     # -- sessions
 
@@ -292,7 +294,9 @@ class AgentSide:
         if inv is None or not inv.finished:
             return
         if whole:
-            self._written[invocation_id] += 1
+            self._written[invocation_id] = None
+            while len(self._written) > WRITTEN_MAX:
+                self._written.popitem(last=False)
         elif inv.state is State.SETTLED and inv.result_record is not None and inv.delivery != "acknowledged":
             try:
                 self._core.projection.record(
@@ -373,7 +377,7 @@ class AgentSide:
     def _envelope(self, inv: Invocation, session: Session, *, fetching: bool = False) -> Json:
         core = self._core
         operation = core.projection.operation_of(inv)
-        written = self._written[inv.invocation_id] > 0
+        written = inv.invocation_id in self._written
         if self._may_read(inv, session):
             body = None
             if inv.body is not None and not inv.expired:

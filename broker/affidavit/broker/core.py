@@ -70,6 +70,7 @@ class Core:
         """When the operator acted; when that, or a dispatch under a grant, last happened. Seconds since boot."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._status_listeners: list[Callable[[], None]] = []
+        self._telling = False
         self._change_listeners: dict[SessionId, list[Callable[[Json], None]]] = {}
         self.engine = Engine(
             projection=self.projection,
@@ -109,6 +110,13 @@ class Core:
             self.loop.call_exception_handler({"message": "a broker task failed", "exception": task.exception()})
 
     def changed(self) -> None:
+        """Tell the listeners, once for all changes of this turn of the loop."""
+        if self._status_listeners and not self._telling:
+            self._telling = True
+            self.loop.call_soon(self._tell)
+
+    def _tell(self) -> None:
+        self._telling = False
         for listener in list(self._status_listeners):
             listener()
 

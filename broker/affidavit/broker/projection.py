@@ -139,7 +139,7 @@ class Projection:
         """A write of this effect that is open, or whose operation is unknown; the newest."""
         found = [h.inv for h in self._held.values() if h.inv.effect_digest == effect_digest]
         known = {i.invocation_id for i in found}
-        for view in self._reader.by_effect(self._digest("effect", effect_digest)):
+        for view in self._reader.unsettled_by_effect(self._digest("effect", effect_digest)):
             if view.invocation_id not in known:
                 older = self.get(InvocationId(view.invocation_id))
                 if older is not None:
