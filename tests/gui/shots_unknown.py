@@ -90,7 +90,7 @@ def main(out: Path) -> None:
         window.resize(760, 700)
         shoot(window, "unknown-narrow", scheme)
         window.close()
-        main = MainWindow(bridge, lambda: TODAY)
+        main = MainWindow(bridge, lambda: TODAY, lambda: True)
         broker.told |= {
             "vault": "ready",
             "cards": 2,

@@ -120,7 +120,7 @@ def test_without_a_tray_the_main_window_is_the_way_in(make: Make) -> None:
     app = make(Start(minimized=True))
     assert not app.tray.available
     assert app.main.isVisible()
-    assert app.main._only_way_back
+    assert not app.main._tray_there()
 
 
 def test_a_second_start_raises_the_window(make: Make, home: Home, qtbot: QtBot) -> None:
@@ -164,9 +164,7 @@ def test_the_trays_choices(make: Make, broker: ScriptedBroker, qtbot: QtBot) -> 
     assert app.main.isVisible()
 
 
-def test_a_card_opens_and_its_decision_reaches_the_broker(
-    make: Make, broker: ScriptedBroker, qtbot: QtBot
-) -> None:
+def test_a_card_opens_and_its_decision_reaches_the_broker(make: Make, broker: ScriptedBroker, qtbot: QtBot) -> None:
     app = make()
     waiting = card()
     app.bridge.tell(lambda _api: broker.open_card(waiting))
@@ -177,9 +175,7 @@ def test_a_card_opens_and_its_decision_reaches_the_broker(
     assert ("decide", (waiting.invocation_id, Decision(approve=False))) in broker.calls
 
 
-def test_cards_that_waited_before_the_windows_came_are_shown(
-    make: Make, broker: ScriptedBroker, qtbot: QtBot
-) -> None:
+def test_cards_that_waited_before_the_windows_came_are_shown(make: Make, broker: ScriptedBroker, qtbot: QtBot) -> None:
     broker.waiting = [card()]
     app = make()
     qtbot.waitUntil(lambda: app.deck.count == 1)

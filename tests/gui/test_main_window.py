@@ -43,8 +43,14 @@ def bridge(qtbot: QtBot, qapp: QApplication, broker: ScriptedBroker) -> Iterator
 
 
 @pytest.fixture
-def window(qtbot: QtBot, bridge: Bridge) -> MainWindow:
-    made = MainWindow(bridge, lambda: TODAY)
+def tray() -> dict[str, bool]:
+    """Whether there is a tray, now."""
+    return {"there": False}
+
+
+@pytest.fixture
+def window(qtbot: QtBot, bridge: Bridge, tray: dict[str, bool]) -> MainWindow:
+    made = MainWindow(bridge, lambda: TODAY, lambda: tray["there"])
     qtbot.addWidget(made)
     made.show()
     return made
@@ -155,13 +161,13 @@ class _Spontaneous(QCloseEvent):
         return True
 
 
-@pytest.mark.parametrize("only", [True, False])
-def test_without_a_tray_closing_puts_the_window_away(window: MainWindow, only: bool) -> None:
-    window.set_only_way_back(only)
+@pytest.mark.parametrize("there", [True, False])
+def test_without_a_tray_closing_puts_the_window_away(window: MainWindow, tray: dict[str, bool], there: bool) -> None:
+    tray["there"] = there
     event = _Spontaneous()
     window.closeEvent(event)
-    assert event.isAccepted() is not only
-    assert window.isMinimized() is only
+    assert event.isAccepted() is there
+    assert window.isMinimized() is not there
 
 
 def test_a_sentence_stands_above_the_pages(window: MainWindow) -> None:

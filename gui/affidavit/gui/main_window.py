@@ -41,7 +41,10 @@ _NAV = (
 
 
 class MainWindow(QWidget):
-    """Owned by the main thread. What it cannot do itself it asks for by its signals."""
+    """Owned by the main thread. What it cannot do itself it asks for by its signals.
+
+    `tray_there` is asked when the person closes the window: without a tray it is the only way back, and only put away.
+    """
 
     unknown_asked = Signal()
     cards_asked = Signal()
@@ -49,10 +52,17 @@ class MainWindow(QWidget):
     unlock_asked = Signal()
     quit_asked = Signal()
 
-    def __init__(self, bridge: Bridge, now: Callable[[], datetime], parent: QWidget | None = None) -> None:
+    def __init__(
+        self,
+        bridge: Bridge,
+        now: Callable[[], datetime],
+        tray_there: Callable[[], bool],
+        parent: QWidget | None = None,
+    ) -> None:
         super().__init__(parent)
         self._bridge = bridge
-        self._asking = self._stale = self._only_way_back = False
+        self._tray_there = tray_there
+        self._asking = self._stale = False
         self.setWindowTitle(texts.APP)
         self.resize(1180, 720)
         self.setMinimumSize(900, 600)
@@ -95,10 +105,6 @@ class MainWindow(QWidget):
         """One sentence above the pages; an empty one takes it away."""
         self._banner.say(sentence)
 
-    def set_only_way_back(self, only: bool) -> None:
-        """Without a tray, closing the window only puts it away."""
-        self._only_way_back = only
-
     def go(self, page: Page) -> None:
         """Turn to a page; the unknown outcomes open their window."""
         if page is Page.UNKNOWN:
@@ -140,7 +146,7 @@ class MainWindow(QWidget):
         self.refresh()
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        if self._only_way_back and event.spontaneous():
+        if event.spontaneous() and not self._tray_there():
             event.ignore()
             self.showMinimized()
         else:

@@ -85,7 +85,7 @@ class TrayApp(QObject):
         self._was_open = self._leaving = self._waiting = False
         self.bridge = Bridge(self)
         self.tray = Tray(self._panel(), self)
-        self.main = MainWindow(self.bridge, now)
+        self.main = MainWindow(self.bridge, now, lambda: self.tray.available)
         self.unknown = UnknownWindow(self.bridge, now)
         self.unlock = UnlockWindow(self.bridge)
         self.deck = CardDeck(
@@ -162,7 +162,6 @@ class TrayApp(QObject):
         self.main.lock_asked.connect(self._lock)
         self.main.unlock_asked.connect(self.unlock.ask)
         self.main.quit_asked.connect(self.ask_to_leave)
-        self.main.set_only_way_back(not self.tray.available)
         self._app.styleHints().colorSchemeChanged.connect(self._scheme_changed)
 
     @Slot()
@@ -216,7 +215,6 @@ class TrayApp(QObject):
     @Slot(object)
     def _status_changed(self, status: Status) -> None:
         self.tray.show_status(status)
-        self.main.set_only_way_back(not self.tray.available)
         if self._waiting:
             self._waited(status)
 
