@@ -226,7 +226,7 @@ READY: dict[str, Any] = {
 class ScriptedBroker:
     """An OperatorApi that keeps a few stories. Owned by the loop it runs on.
 
-    Every call is kept in `calls` as (name, arguments without secrets). Passphrases are overwritten as the real one does.
+    Every call is kept in `calls` as (name, arguments without secrets). Passphrases are overwritten, as by the real one.
     """
 
     def __init__(self, stories: Sequence[Story] = (), **status: Any) -> None:
