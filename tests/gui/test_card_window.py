@@ -141,6 +141,15 @@ def test_enter_never_approves_even_on_approve(play: Play, key: Qt.Key) -> None:
     assert card.decisions == [Decision(approve=True, scope=Scope.ONCE, means="card", by="card")]
 
 
+def test_enter_does_not_approve_where_a_desktop_presses_buttons_with_it(play: Play) -> None:
+    card = play()
+    card.arm()
+    card.window.bar.approve.setAutoDefault(True)  # as some desktops make every button
+    card.window.bar.approve.setFocus()
+    card.key(ENTER)
+    assert card.decisions == []
+
+
 def test_enter_elsewhere_decides_nothing(play: Play) -> None:
     card = play()
     card.arm()
