@@ -135,7 +135,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def cli(home: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Iterator[Cli]:
+def cli(home: Path, capfdbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch) -> Iterator[Cli]:
+    # It cannot be taken back, and these commands run in the process of the tests.
+    monkeypatch.setattr("affidavit.broker.hardening.harden", lambda: None)
     cli = Cli(home, capfdbinary)
     yield cli
     cli.close()

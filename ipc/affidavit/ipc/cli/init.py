@@ -24,6 +24,9 @@ def configure(parser: Parser, name: str) -> None:
 
 
 def init(args: argparse.Namespace) -> int:
+    from affidavit.broker.hardening import harden
+
+    harden()
     home = link.places()
     keyring = os.environ.get("AFFIDAVIT_KEYRING") != "off"
     with owned(home):

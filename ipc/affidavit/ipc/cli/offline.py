@@ -36,8 +36,10 @@ HANDLERS: dict[str, Handler] = {
 
 def call(home: Places, method: str, params: Mapping[str, Any], secret: bytearray | None) -> dict[str, Any]:
     """One call on the home's own vault and journal. Raises Refusal."""
+    from affidavit.broker.hardening import harden
     from affidavit.broker.offline import offline_operator
 
+    harden()
     given = dict(params)
     try:
         read = wire_params.read(METHODS["operator"][method], with_passphrase(given, secret))

@@ -13,7 +13,7 @@ from affidavit.ipc.client import ClientError
 from affidavit.ipc.demo import tamper
 from affidavit.ipc.demo.board import Board
 from affidavit.ipc.demo.operators import OperatorPlayer
-from affidavit.ipc.demo.stage import CLOSED, CREDENTIAL, STALE, Ran, Running, Stage, StageTrouble
+from affidavit.ipc.demo.stage import CREDENTIAL, STALE, Ran, Running, Stage, StageTrouble
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def closed_port(tour: Tour) -> None:
         "saw. No connection came to be, so nothing can have been sent: not attempted, and it may be tried again.",
     )
     url = f"http://127.0.0.1:{tour.stage.closed_port}/v1/account"
-    asked = tour.ask("http", "GET", url, "--credential", CLOSED)
+    asked = tour.ask("http", "GET", url, "--credential", CREDENTIAL)
     tour.board.equal("exit status", asked.ran.status, exits.NOT_ATTEMPTED)
     tour.board.facts(
         asked.envelope,

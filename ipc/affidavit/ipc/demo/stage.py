@@ -39,7 +39,6 @@ PASSPHRASE = "practice"
 """Of a throw-away home; the person who takes the tour is told it."""
 CREDENTIAL = "practice"
 STALE = "practice-stale"
-CLOSED = "practice-closed"
 _CLI = (sys.executable, "-P", "-m", "affidavit.ipc.cli")
 
 
@@ -126,14 +125,9 @@ class Stage:
         self._start_practice()
         self.done(self.operator("init"))
         self.start_broker()
-        here, closed = f"{self.origin}/v1/**", f"http://127.0.0.1:{self.closed_port}/v1/**"
-        for name, target, secret in (
-            (CREDENTIAL, here, self.secret),
-            (STALE, here, f"{self.secret}-stale"),
-            (CLOSED, closed, self.secret),
-        ):
-            words = ("credential", "add", name, "--kind", "bearer", "--target", target)
-            self.done(self.operator(*words, secret=secret))
+        targets = ("--target", f"{self.origin}/v1/**", "--target", f"http://127.0.0.1:{self.closed_port}/v1/**")
+        for name, secret in ((CREDENTIAL, self.secret), (STALE, f"{self.secret}-stale")):
+            self.done(self.operator("credential", "add", name, "--kind", "bearer", *targets, secret=secret))
         for file, text in practice.contracts(self.port, self.closed_port).items():
             (self.home.contracts / file).write_text(text)
         self.done(self.operator("contract", "adopt", "--all"))

@@ -33,9 +33,8 @@ def run(*, unattended: bool, as_json: bool) -> int:
         with ended_by_signals(), Stage(windows, COMMAND_S if isinstance(operator, Played) else PERSON_S) as stage:
             stage.open()
             board.line()
-            board.say(
-                f"Practice service: {stage.origin}. Closed port: {stage.closed_port}. Home: {stage.root / 'home'}."
-            )
+            board.shown("home:", str(stage.root / "home"))
+            board.shown("practice:", f"{stage.origin}, and a closed port, {stage.closed_port}")
             play(Tour(stage, board, operator))
     except (StageTrouble, ClientError) as trouble:
         board.scene("The stage", "What the tour needs did not come to be.")
