@@ -10,7 +10,6 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
@@ -18,19 +17,19 @@ from affidavit.broker.approval import mode_of
 from affidavit.broker.bound import Bound
 from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
-from affidavit.broker.contract import Contract, HttpMatch, answers, check_key, make_key, plant_key
+from affidavit.broker.contract import Contract, HttpMatch, answers, check_key, make_key, plant_ids, plant_key
 from affidavit.broker.contract.model import CompletionKind
 from affidavit.broker.contract.pattern import UrlPattern
-from affidavit.broker.fingerprint import HttpEffect, HttpRequest, effect_digest, request_fingerprint
+from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effect_digest, request_fingerprint
 from affidavit.broker.grants import Grant, Scope
 from affidavit.broker.inject import injected_header, method_label, sent_as
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Meaning
 from affidavit.broker.refusal import Refused
-from affidavit.broker.request import HttpAsk, check_headers, check_method
+from affidavit.broker.request import BodyGiven, HttpAsk, check_headers, check_method
 from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
-from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, OperationId, Retry
+from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId, Retry
 from affidavit.broker.vault.credentials import Credential
 
 if TYPE_CHECKING:
@@ -42,6 +41,8 @@ class Admitted:
     """A new invocation. `asks`: a person must be asked first; else `grant` covers it, or (None) policy does."""
 
     invocation_id: InvocationId
+    at: Micros
+    """When it is accepted."""
     bound: Bound
     validated: ev.PreflightValidated
     asks: bool
@@ -62,12 +63,32 @@ class Replayed:
     invocation_id: InvocationId
 
 
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A request that passed the checks up to its effect, with what they found."""
+
+    ask: HttpAsk
+    session: Session
+    operation_id: OperationId
+    before: tuple[Invocation, ...]
+    """The operation's earlier invocations, oldest first; none of them was dispatched."""
+    at: Micros
+    contract: Contract
+    credential: Credential | None
+    leave: Leave
+    key: str | None
+    request_fingerprint: str
+    effect_digest: str
+    unresolved: Invocation | None
+    """A write of the same effect that is unknown, acknowledged by name."""
+
+
 def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Replayed:
     """Check and bind. Raises Refused."""
     request = _request_fingerprint(ask)
-    known = _known_operation(core, ask, request)
-    if isinstance(known, (Joined, Replayed)):
-        return known
+    before = _earlier(core, ask, request)
+    if isinstance(before, (Joined, Replayed)):
+        return before
     _check_state(core)
     assert core.contracts is not None
     credential = _credential(core, ask)
@@ -77,20 +98,33 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     check_headers(ask, (header,) if header else (), contract.key_header)
     allowed = _leave(ask.target, contract, credential)
     check_literal(ask.target, allowed)
-    key = _key(core, ask, contract, request, known)
+    key = _key(core, ask, contract, request, before)
     effect = effect_digest(
         HttpEffect(ask.method, ask.target.url, ask.body, credential.credential_id if credential else None)
     )
-    unresolved = _unresolved(core, ask, contract, effect)
-    bound = _bind(core, session, ask, contract, credential, allowed, key, request, effect, known, unresolved)
+    checked = _Checked(
+        ask=ask,
+        session=session,
+        operation_id=OperationId(ask.operation_id) if ask.operation_id else new_operation_id(),
+        before=before,
+        at=core.clock.wall(),
+        contract=contract,
+        credential=credential,
+        leave=allowed,
+        key=key,
+        request_fingerprint=request,
+        effect_digest=effect,
+        unresolved=_unresolved(core, ask, contract, effect),
+    )
+    bound = _bind(core, checked)
     asks = _asks(core, bound)
     _check_limits(core, session, asks=asks)
     grant = core.grants.covering(bound.scope) if bound.mode is ApprovalMode.SESSION and not asks else None
     if grant is not None:
         core.last_used = core.clock.boot()
-    invocation_id = new_invocation_id(core.clock.wall())
+    invocation_id = new_invocation_id(checked.at)
     spooled = core.spool.put(invocation_id, bound)
-    return Admitted(invocation_id, bound, _validated(bound, spooled), asks, grant)
+    return Admitted(invocation_id, checked.at, bound, _validated(bound, spooled), asks, grant)
 
 
 # -- operation id
@@ -102,13 +136,13 @@ def _request_fingerprint(ask: HttpAsk) -> str:
     )
 
 
-def _known_operation(core: Core, ask: HttpAsk, request: str) -> Joined | Replayed | Invocation | None:
-    """What a known operation id answers, also while locked; an invocation: the one that a new one follows."""
+def _earlier(core: Core, ask: HttpAsk, request: str) -> Joined | Replayed | tuple[Invocation, ...]:
+    """What a known operation id answers, also while locked; else the invocations that a new one follows."""
     if ask.operation_id is None:
-        return None
+        return ()
     members = core.projection.operation(OperationId(ask.operation_id)).members
     if not members:
-        return None
+        return ()
     if not core.projection.same_request(members[-1], request):
         raise Refused(
             Code.IDEMPOTENCY_MISMATCH,
@@ -122,8 +156,7 @@ def _known_operation(core: Core, ask: HttpAsk, request: str) -> Joined | Replaye
     dispatched = next((m for m in reversed(members) if m.dispatched), None)
     if dispatched is not None:
         return Replayed(dispatched.invocation_id)
-    newest = members[-1]
-    return Replayed(newest.invocation_id) if newest.retry is Retry.NEVER else newest
+    return Replayed(members[-1].invocation_id) if members[-1].retry is Retry.NEVER else members
 
 
 # -- state, credential, contract
@@ -182,14 +215,15 @@ def _leave(target: HttpTarget, contract: Contract, credential: Credential | None
 # -- key and effect
 
 
-def _key(core: Core, ask: HttpAsk, contract: Contract, request: str, before: Invocation | None) -> str | None:
+def _key(core: Core, ask: HttpAsk, contract: Contract, request: str, before: tuple[Invocation, ...]) -> str | None:
     """The idempotency key that goes out: the caller's, the operation's own, or a new one (R44, R45)."""
     check_key(ask.idempotency_key, contract)
     terms = contract.idempotency
     if terms is None:
         return None
     if ask.idempotency_key is None:
-        return before.key if before is not None and before.key is not None else make_key(terms, secrets.token_bytes)
+        held = next((m.key for m in before if m.key is not None), None)
+        return held or make_key(terms, secrets.token_bytes)
     known = core.projection.by_key(ask.idempotency_key)
     if known is not None and not core.projection.same_request(known, request):
         raise Refused(
@@ -229,54 +263,26 @@ def _unresolved(core: Core, ask: HttpAsk, contract: Contract, effect: str) -> In
 # -- binding
 
 
-def _bind(
-    core: Core,
-    session: Session,
-    ask: HttpAsk,
-    contract: Contract,
-    credential: Credential | None,
-    allowed: Leave,
-    key: str | None,
-    request: str,
-    effect: str,
-    before: Invocation | None,
-    unresolved: Invocation | None,
-) -> Bound:
+def _bind(core: Core, checked: _Checked) -> Bound:
+    """Everything that the invocation is bound to, ids and key planted."""
+    ask, contract, credential = checked.ask, checked.contract, checked.credential
     limits = core.limits
-    headers = tuple((h.shown, h.value) for h in ask.headers)
-    target, body = ask.target, ask.body
-    if key is not None:
-        assert contract.idempotency is not None
-        planted = plant_key(
-            contract.idempotency,
-            key,
-            headers=headers,
-            target=target,
-            body=body,
-            first_asked=before.accepted_at if before is not None else core.clock.wall(),
-            limits=limits,
-        )
-        target, headers, body = planted.target, planted.headers, planted.body
+    target, headers, body = _planted(core, checked)
     idempotent = contract.idempotent([h.name for h in ask.headers])
-    terms = contract.idempotency
+    terms = contract.idempotency if checked.key is not None else None
     retention = None
-    if terms is not None and key is not None:
+    if terms is not None:
         retention = terms.retention_s if terms.retention_s is not None else limits.key_window_s
-    mode = mode_of(contract.effect, contract=contract.approval, credential=credential.approval if credential else None)
-    operation_id = OperationId(ask.operation_id) if ask.operation_id else new_operation_id()
-    tick = None
-    if unresolved is not None:
-        tick = "I accept that it may happen twice"
     return Bound(
-        operation_id=operation_id,
+        operation_id=checked.operation_id,
         correlation_id=ask.correlation_id,
-        session=session,
+        session=checked.session,
         reason=ask.reason,
         method=ask.method,
         target=target,
         headers=headers,
         body=body,
-        has_body=bool(body) or ask.body_given != "none",
+        has_body=bool(body) or ask.body_given is not BodyGiven.NONE,
         contract_id=contract.id,
         contract_digest=contract.digest,
         contract_checked=contract.checked.isoformat() if contract.checked else None,
@@ -286,36 +292,66 @@ def _bind(
         answers=answers(contract),
         credential=credential,
         injection=method_label(credential) if credential else None,
-        key=key,
-        key_scope=terms.scope if terms is not None and key is not None else None,
+        key=checked.key,
+        key_scope=terms.scope if terms is not None else None,
         key_retention_s=retention,
-        request_fingerprint=request,
-        effect_digest=effect,
-        mode=mode,
+        request_fingerprint=checked.request_fingerprint,
+        effect_digest=checked.effect_digest,
+        mode=mode_of(
+            contract.effect, contract=contract.approval, credential=credential.approval if credential else None
+        ),
         meaning=Meaning(
             idempotent=bool(idempotent),
-            keyed=key is not None,
+            keyed=checked.key is not None,
             refused=frozenset(contract.verdict.refused),
             trusted_gateway=contract.verdict.proxy_status == "trusted",
         ),
         scope=Scope(
-            session_id=session.session_id,
+            session_id=checked.session.session_id,
             method=ask.method,
             origin=target.origin,
             route=_route(contract, target),
             credential_id=credential.credential_id if credential else None,
         ),
-        allow=address_check(target, allowed),
+        allow=address_check(target, checked.leave),
         deadline_s=ask.deadline_s or contract.deadlines.request_s or limits.deadline_http_s,
         recovery_s=contract.deadlines.recovery_s or limits.recovery_s,
         attempts_limit=contract.retry.attempts or limits.attempts,
         setup_tries=contract.retry.setup or limits.setup_tries,
         close_completes=contract.effect_terms.completion.kind is CompletionKind.CLOSE,
-        lookup=_lookup(contract, operation_id, key, ask.correlation_id),
-        retry_of=before.invocation_id if before is not None else None,
-        notices=_notices(core, contract, target, effect, unresolved),
-        tick=tick,
+        lookup=_lookup(checked),
+        retry_of=checked.before[-1].invocation_id if checked.before else None,
+        notices=_notices(core, checked),
+        tick="I accept that it may happen twice" if checked.unresolved is not None else None,
     )
+
+
+def _planted(core: Core, checked: _Checked) -> tuple[HttpTarget, Headers, bytes]:
+    """The request as it will go out, less the secret: both ids and the key where the contract names a place (R63)."""
+    ask, contract = checked.ask, checked.contract
+    target, body = ask.target, ask.body
+    headers: Headers = tuple((h.shown, h.value) for h in ask.headers)
+    if contract.correlation is not None:
+        headers, body = plant_ids(
+            contract.correlation,
+            checked.operation_id,
+            ask.correlation_id,
+            headers=headers,
+            body=body,
+            limits=core.limits,
+        )
+    if checked.key is not None and contract.idempotency is not None:
+        planted = plant_key(
+            contract.idempotency,
+            checked.key,
+            headers=headers,
+            target=target,
+            body=body,
+            first_asked=checked.before[0].accepted_at if checked.before else checked.at,
+            limits=core.limits,
+        )
+        target, headers, body = planted.target, planted.headers, planted.body
+    return target, headers, body
 
 
 def _word(idempotent: bool | str, contract: Contract) -> str:
@@ -331,42 +367,40 @@ def _route(contract: Contract, target: HttpTarget) -> str:
     return contract.match.url.text if isinstance(contract.match, HttpMatch) else target.path
 
 
-def _lookup(
-    contract: Contract, operation_id: str, key: str | None, correlation_id: str | None
-) -> dict[str, Any] | None:
+def _lookup(checked: _Checked) -> dict[str, Any] | None:
     """The exact status query that would settle an unknown outcome, for a person or an agent to read (R64)."""
-    look = contract.reconcile
+    look = checked.contract.reconcile
     if look is None or look.url is None:
         return None
-    url = look.url.text
-    values = {"operation_id": operation_id, "idempotency_key": key, "correlation_id": correlation_id}
-    for name in look.url.names:
-        value = values.get(name)
-        if value is None:
-            return None
-        url = url.replace(f"{{{name}}}", quote(value, safe=""))
-    return {"method": look.method, "url": url}
+    values = {
+        "operation_id": checked.operation_id,
+        "idempotency_key": checked.key,
+        "correlation_id": checked.ask.correlation_id,
+    }
+    url = look.url.fill_url({name: value for name, value in values.items() if value is not None})
+    return {"method": look.method, "url": url} if url is not None else None
 
 
-def _notices(
-    core: Core, contract: Contract, target: HttpTarget, effect: str, unresolved: Invocation | None
-) -> tuple[Notice, ...]:
+def _notices(core: Core, checked: _Checked) -> tuple[Notice, ...]:
+    contract = checked.contract
     if contract.effect is not Effect.WRITE:
         return ()
     notices = []
-    if unresolved is not None:
-        notices.append(_notice(NoticeKind.SAME_EFFECT_UNKNOWN, unresolved))
-    route = _route(contract, target)
+    if checked.unresolved is not None:
+        notices.append(_notice(NoticeKind.SAME_EFFECT_UNKNOWN, checked.unresolved))
     for inv in core.unknown_operations():
-        if inv.effect is not Effect.WRITE or inv.effect_digest == effect or inv.target is None:
-            continue
-        url = str(inv.target.get("url", ""))
-        if inv.contract_id == contract.id and (
-            not contract.is_default or url.partition("?")[0] == target.origin + route
-        ):
+        if inv.effect is Effect.WRITE and inv.effect_digest != checked.effect_digest and _same_route(inv, checked):
             notices.append(_notice(NoticeKind.SAME_ROUTE_UNKNOWN, inv))
             break
     return tuple(notices)
+
+
+def _same_route(inv: Invocation, checked: _Checked) -> bool:
+    """Whether an unknown write went to the same method and route: the contract's pattern, else the exact path."""
+    target = checked.ask.target
+    if inv.target is None or inv.contract_id != checked.contract.id or inv.target.get("method") != checked.ask.method:
+        return False
+    return not checked.contract.is_default or str(inv.target["url"]).partition("?")[0] == target.origin + target.path
 
 
 def _notice(kind: NoticeKind, inv: Invocation) -> Notice:

@@ -51,6 +51,8 @@ from affidavit.resources import __version__
 PROTOCOL = 1
 LIST_MAX = 200
 WRITTEN_MAX = 4096
+HEAVY = 100_000
+"""Members and characters of a `json` value above which it is not made canonical on the loop."""
 
 
 class AgentSide:
@@ -89,7 +91,7 @@ class AgentSide:
         """Check, bind, record, start; then wait for the verdict, at most `wait_s` (interface, Order of checks)."""
         core = self._core
         try:
-            ask = parse_http_request(params, core.limits)
+            ask = await self._parsed(params)
         except Refused as refused:
             return await self._refuse(session, params, refused.refusal)
         try:
@@ -106,6 +108,12 @@ class AgentSide:
                 live = self._begin(session, ask, admission)
         return await self._wait(live, session, ask.wait_s)
 
+    async def _parsed(self, params: Json) -> HttpAsk:
+        """The checked params; canonical JSON of a large value is made in a thread, for it takes a second a few MB."""
+        if _heavy(params.get("json")):
+            return await self._core.loop.run_in_executor(None, parse_http_request, params, self._core.limits)
+        return parse_http_request(params, self._core.limits)
+
     def _begin(self, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
         core = self._core
         bound = admitted.bound
@@ -121,7 +129,7 @@ class AgentSide:
             reason=bound.reason,
             retry_of=bound.retry_of,
         )
-        _, receipt = core.projection.record(invocation_id, accepted, admitted.validated)
+        _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
         live = Live(invocation_id, bound, receipt, {session.session_id})
         core.lives[invocation_id] = live
         core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
@@ -503,6 +511,16 @@ def _asked(ask: HttpAsk) -> dict[str, Any]:
         "read_for": ask.read_for,
         "acknowledge_unresolved": ask.acknowledge_unresolved,
     }
+
+
+def _heavy(value: Any) -> bool:
+    """Whether a JSON value holds more than HEAVY members and characters. Looks at no more than that."""
+    waiting, size = [value], 0
+    while waiting and size <= HEAVY:
+        item = waiting.pop()
+        size += 1 + (len(item) if isinstance(item, (str, list, dict)) else 0)
+        waiting += item.values() if isinstance(item, dict) else item[:HEAVY] if isinstance(item, list) else ()
+    return size > HEAVY
 
 
 def _text(params: Json, name: str) -> str | None:

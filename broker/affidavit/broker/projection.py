@@ -64,9 +64,10 @@ class Projection:
         *events: ev.Event,
         barrier: bool = False,
         blobs: Sequence[Blob] = (),
+        at: Micros | None = None,
     ) -> tuple[Invocation, Receipt]:
-        """Append events of one invocation, in order. Raises IllegalMove or JournalPoisoned; then nothing changed."""
-        at = self._clock.wall()
+        """Append events of one invocation, in order, as of `at` (now). Raises IllegalMove; then nothing changed."""
+        at = at if at is not None else self._clock.wall()
         held = self._held.get(invocation_id) or self._load(invocation_id)
         before = held.inv if held else None
         folded: list[Invocation] = []
