@@ -570,3 +570,33 @@ async def test_result_that_cannot_be_recorded_is_unknown(world: Any, monkeypatch
     got = await call
     assert world.facts(got) == ("result_delivery", "unknown", "RESULT_STORAGE_FAILED", "reconcile")
     assert any(a["which"] == "storage" for a in world.broker.core.status()["alerts"])
+
+
+async def test_asking_while_locked_wants_the_unlock_window_once_a_minute(world: Any) -> None:
+    await world.broker.operator.lock(why="test")
+    session = world.session()
+    for _ in range(3):
+        await world.call(session, json={"a": 1})
+    assert world.broker.core.status()["unlock_wanted"] == 1
+    world.clock.ahead_s += 61
+    await world.call(session, json={"a": 1})
+    assert world.broker.core.status()["unlock_wanted"] == 2
+
+
+async def test_the_operation_id_is_planted_where_the_contract_says_and_looked_up_by_it(world: Any) -> None:
+    await world.adopt(
+        KEYED
+        + '[correlation]\noperation = "/metadata/op"\n[reconcile]\nmethod = "GET"\n'
+        + 'url = "https://api.example.com/v1/things?ref={operation_id}"\neach = "/data"\nstate = "/status"\n'
+        + 'where = { pointer = "/metadata/op", equals = "{operation_id}" }\ncommitted = ["done"]\n'
+    )
+    world.script(HANG_UP)
+    got = await world.ask(world.session(), json={"a": 1}, operation_id="op-1")
+    assert world.wire.requests[0].body == b'{"a":1,"metadata":{"op":"op-1"}}'
+    assert got["evidence"]["reconcile"] == {
+        "available": True,
+        "method": "GET",
+        "url": "https://api.example.com/v1/things?ref=op-1",
+    }
+    again = await world.ask(world.session(), json={"a": 1}, operation_id="op-1")
+    assert again["invocation_id"] == got["invocation_id"]

@@ -147,6 +147,18 @@ def test_a_wrong_given_passphrase_asks_for_the_right_one(make: Make, broker: Scr
     assert app.main._banner._text.text() == "The passphrase does not open the vault."
 
 
+def test_an_agent_that_asks_while_locked_raises_the_unlock_window_once(
+    make: Make, broker: ScriptedBroker, qtbot: QtBot
+) -> None:
+    app = make()
+    broker.tell(vault="locked", unlock_wanted=1)
+    qtbot.waitUntil(app.unlock.isVisible)
+    app.unlock.hide()
+    broker.tell(vault="locked", unlock_wanted=1, sessions=2)
+    qtbot.waitUntil(lambda: app.bridge.status.sessions == 2)
+    assert not app.unlock.isVisible()
+
+
 def test_the_trays_choices(make: Make, broker: ScriptedBroker, qtbot: QtBot) -> None:
     app = make()
     app.main.hide()

@@ -170,6 +170,7 @@ def _check_state(core: Core) -> None:
             Code.JOURNAL_UNAVAILABLE, None, "The journal cannot be written; nothing is sent until that is mended."
         )
     if core.locked:
+        core.want_unlock()
         raise Refused(
             Code.VAULT_LOCKED, None, "The vault is locked; the operator must unlock it.", needs="operator_unlock"
         )

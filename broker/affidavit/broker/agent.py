@@ -121,7 +121,7 @@ class AgentSide:
         accepted = ev.ActionAccepted(
             session=session.session_id,
             program=session.program,
-            agent=session.provenance.process.name,
+            agent=agent_name(session),
             operation_id=bound.operation_id,
             correlation_id=bound.correlation_id,
             request_fingerprint=bound.request_fingerprint,
@@ -197,7 +197,7 @@ class AgentSide:
             ev.ActionAccepted(
                 session=session.session_id,
                 program=session.program,
-                agent=session.provenance.process.name,
+                agent=agent_name(session),
                 operation_id=operation_id or new_operation_id(),
                 correlation_id=ask.correlation_id if ask else None,
                 asked=_asked(ask) if ask else {},
@@ -413,6 +413,12 @@ class AgentSide:
             await self._core.projection.flush().durable()
         except JournalPoisoned:
             pass
+
+
+def agent_name(session: Session) -> str:
+    """The asking program as records name it, by the kernel: `node, process 48213`."""
+    process = session.provenance.process
+    return f"{process.name}, process {process.pid}"
 
 
 def shown_credential(credential: Any) -> dict[str, Any]:

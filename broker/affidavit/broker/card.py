@@ -71,9 +71,9 @@ class Scope(StrEnum):
 class Card:
     """Everything a person needs to decide on one dispatch.
 
-    `target_changed` lists what differs from the last approved call of this route. `scopes` holds more than ONCE only
-    where a grant may be given; `preselected` is the scope the card starts with. `tick` is the sentence a person must
-    tick before Approve arms, or None. `expires_at` is None until the card was first shown.
+    `scopes` holds more than ONCE only where a grant may be given; `preselected` is the scope the card starts with.
+    `tick` is the sentence a person must tick before Approve arms, or None. `expires_at` is None until the card was
+    first shown.
     """
 
     invocation_id: InvocationId

@@ -37,6 +37,9 @@ from affidavit.journal import Journal, JournalPoisoned, Opener
 from affidavit.resources import __version__
 
 
+UNLOCK_WANTED_S = 60.0
+
+
 class Core:
     """State and lifecycle. `spawn` starts a task that `shutdown` awaits."""
 
@@ -66,6 +69,9 @@ class Core:
         self.lives: dict[InvocationId, Live] = {}
         self.alerts: list[tuple[str, str]] = []
         self.stopping = False
+        self.unlock_wanted = 0
+        """How often the operator's window should have been raised: agents asked while the vault was locked."""
+        self._unlock_wanted_at: float | None = None
         self.operator_acted = self.last_used = clock.boot()
         """When the operator acted; when that, or a dispatch under a grant, last happened. Seconds since boot."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -244,6 +250,14 @@ class Core:
         self.apply_settings()
         self.changed()
 
+    def want_unlock(self) -> None:
+        """An agent asked while locked: raise the unlock window, once a minute at most (interface, Approval)."""
+        now = self.clock.boot()
+        if self._unlock_wanted_at is None or now - self._unlock_wanted_at >= UNLOCK_WANTED_S:
+            self._unlock_wanted_at = now
+            self.unlock_wanted += 1
+            self.changed()
+
     def acted(self) -> None:
         """The operator did something: idle time begins anew."""
         self.operator_acted = self.last_used = self.clock.boot()
@@ -346,6 +360,7 @@ class Core:
             "grants": len(self.grants),
             "allowed_without_asking": len(self.grants),
             "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
+            "unlock_wanted": self.unlock_wanted,
             "alerts": [{"which": which, "says": says} for which, says in self.alerts],
         }
 

@@ -72,7 +72,8 @@ def envelope(inv: Invocation, operation: Operation, now: Micros, view: BodyView)
 
 
 def view_needs(inv: Invocation, view: BodyView) -> str | None:
-    return view.seal if view.seal is not None and inv.body is not None and inv.finished else inv.needs
+    sealed = view.seal is not None and inv.finished and inv.result_record is not None
+    return view.seal if sealed else inv.needs
 
 
 def _facts(inv: Invocation, retry: Retry, view: BodyView) -> dict[str, Any]:

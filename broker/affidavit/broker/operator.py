@@ -250,8 +250,9 @@ class OperatorSide:
         except ValueError as conflict:
             raise OperatorRefused("conflict", str(conflict), field="files", remedy="Narrow one of them.") from None
         before = {a.contract_id: a.digest for a in in_force}
+        changed = [a for a in checked.adoptions if before.get(a.contract_id) != a.digest]
         await self._change(lambda: core.vault.operator.adopt(list(checked.adoptions)))
-        for adoption in checked.adoptions:
+        for adoption in changed:
             receipt = core.projection.note(
                 Kind.CONTRACT_ADOPTED,
                 {
@@ -265,7 +266,7 @@ class OperatorSide:
             await self._recorded(receipt.durable())
         core.load_contracts()
         core.changed()
-        return {"adopted": [{"id": a.contract_id, "digest": a.digest, "file": a.file} for a in checked.adoptions]}
+        return {"adopted": [{"id": a.contract_id, "digest": a.digest, "file": a.file} for a in changed]}
 
     async def contract_list(self) -> Json:
         self._require_open()

@@ -314,7 +314,7 @@ class Projection:
             key_digest=key,
             program_digest=program,
             target=names[0] if names else Name("target", target) if target else None,
-            agent=names[1] if names else Name("agent", inv.agent) if inv.agent else None,
+            agent=names[1] if names else Name("agent", inv.agent.partition(",")[0]) if inv.agent else None,
             contract=names[2] if names else Name("contract", inv.contract_id) if inv.contract_id else None,
         )
 

@@ -30,6 +30,8 @@ class Status:
     grants: int = 0
     allowed_without_asking: int = 0
     pending_contracts: int = 0
+    unlock_wanted: int = 0
+    """Counts up, once a minute at most, while agents ask and the vault is locked."""
     alerts: tuple[str, ...] = ()
     """What the operator should look into, as whole sentences, oldest first (R67)."""
     counts: Counts = field(default_factory=dict)
@@ -52,6 +54,7 @@ class Status:
             grants=int(told.get("grants", 0)),
             allowed_without_asking=int(told.get("allowed_without_asking", 0)),
             pending_contracts=int(told.get("pending_contracts", 0)),
+            unlock_wanted=int(told.get("unlock_wanted", 0)),
             alerts=tuple(str(alert["says"]) for alert in told.get("alerts") or ()),
             counts={
                 Phase(phase): {Outcome(outcome): int(n) for outcome, n in row.items()}

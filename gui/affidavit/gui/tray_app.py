@@ -83,6 +83,7 @@ class TrayApp(QObject):
         self._app, self._open_home, self._start = app, open_home, start
         self._passphrase = passphrase
         self._was_open = self._leaving = self._waiting = False
+        self._unlock_wanted = 0
         self.bridge = Bridge(self)
         self.tray = Tray(self._panel(), self)
         self.main = MainWindow(self.bridge, now, lambda: self.tray.available)
@@ -215,6 +216,9 @@ class TrayApp(QObject):
     @Slot(object)
     def _status_changed(self, status: Status) -> None:
         self.tray.show_status(status)
+        if status.unlock_wanted > self._unlock_wanted and status.vault == "locked":
+            self.unlock.ask()
+        self._unlock_wanted = status.unlock_wanted
         if self._waiting:
             self._waited(status)
 

@@ -153,6 +153,8 @@ def adopt(args: argparse.Namespace) -> int:
     else:
         for each in found["adopted"]:
             output.say(f"Adopted {escape(each['file'])}: {escape(each['id'])}, {escape(each['digest'])}")
+        if not found["adopted"]:
+            output.say("Nothing changed: these texts are in force already.")
     return exits.DONE
 
 
