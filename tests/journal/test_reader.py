@@ -6,15 +6,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from affidavit.journal import ActionRow, DatabaseDamaged, Name, open_database
+from affidavit.journal import ActionRow, DatabaseDamaged, Draft, Name, ledger, open_database
 
 WAIT_S = 30.0
 PAGE = 4096
 
 
 def put(journal, *rows: ActionRow, barrier: bool = True, kind: str = "EVENT"):
-    from affidavit.journal import Draft
-
     drafts = [Draft(kind, row.invocation_id, {}, 5) for row in rows]
     receipt = journal.append(drafts, lambda seqs: rows, barrier=barrier)
     if barrier:
@@ -218,6 +216,27 @@ def test_names_are_interned_once_also_after_a_restart(home, row):
     assert len({one.target, one.agent, two.agent}) == 3
     with pytest.raises(KeyError):
         reader.name(99)
+
+
+def test_a_name_may_be_written_back_as_its_integer(journal, reader, row):
+    """By who has only the view, while its text is sealed."""
+    put(journal, row(target=Name("target", "https://one.example")))
+    view = reader.action("act_1")
+    assert view is not None
+    put(journal, row(state="settled", target=view.target))
+    again = reader.action("act_1")
+    assert again is not None
+    assert (again.state, again.target) == ("settled", view.target)
+
+
+def test_rows_are_found_again_beyond_what_the_writer_remembers(journal, reader, row, monkeypatch):
+    monkeypatch.setattr(ledger, "_CACHED_ROWS", 2)
+    for _ in range(2):
+        for n in range(5):
+            put(journal, row(f"act_{n}", effect_digest="e"), barrier=False)
+    journal.flush().wait(WAIT_S)
+    assert ids(reader.by_effect("e")) == [f"act_{n}" for n in reversed(range(5))]
+    assert all(len(reader.records(f"act_{n}")) == 2 for n in range(5))
 
 
 def test_a_reader_leaves_no_transaction_behind(journal, reader, draft):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from affidavit.journal import faultpoint
 from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, encode_facts
@@ -23,6 +23,7 @@ from affidavit.journal.sealing import SegmentKey, new_segment_key
 from affidavit.journal.sqlcipher import Connection
 
 _CACHED_NAMES = 4096
+_CACHED_ROWS = 1024
 
 # OR ROLLBACK: a write that fails poisons the journal, and SQLite need not prepare to undo one statement alone
 _APPEND = "INSERT OR ROLLBACK INTO record VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -67,9 +68,9 @@ class Batch:
         return bool(self.drafts or self.deletes)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Known:
-    """What the table holds of an invocation, as this transaction goes on."""
+    """What the table holds of an invocation, as the transaction goes on."""
 
     id: int
     newest_record: int
@@ -92,6 +93,7 @@ class Ledger:
         self._totals = ending.counts
         self._segment: tuple[int, SegmentKey] | None = None
         self._names: OrderedDict[Name, int] = OrderedDict()
+        self._rows: OrderedDict[str, _Known] = OrderedDict()
 
     def segment(self) -> tuple[int, SegmentKey] | None:
         """Number and key of the running segment; any thread may ask."""
@@ -144,14 +146,16 @@ class Ledger:
         for invocation_id in rows.keys() | newest.keys():
             known = self._find(invocation_id)
             row = rows.get(invocation_id)
-            if known is None and row is None:
-                continue  # its records stay unlinked, under an index of their own
-            before[invocation_id] = known.newest_record if known else 0
-            last = newest.get(invocation_id, before[invocation_id])
-            if row is not None:
+            if row is None:
+                if known is None:
+                    continue  # its records stay unlinked, under an index of their own
+                before[invocation_id] = known.newest_record
+                execute("UPDATE action SET newest_record = ? WHERE id = ?", (newest[invocation_id], known.id))
+                self._keep(invocation_id, replace(known, newest_record=newest[invocation_id]))
+            else:
+                before[invocation_id] = known.newest_record if known else 0
+                last = newest.get(invocation_id, before[invocation_id])
                 changes.update(self._upsert(row, known, last))
-            elif known is not None:
-                execute("UPDATE action SET newest_record = ? WHERE id = ?", (last, known.id))
         tally = self._count(changes)
         for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True):
             previous = None
@@ -207,11 +211,21 @@ class Ledger:
         self.head = Head(seq, hashed)
 
     def _find(self, invocation_id: str) -> _Known | None:
+        held = self._rows.get(invocation_id)
+        if held is not None:
+            return held
         found = self._connection.execute(_FIND, (invocation_id,)).fetchone()
         if found is None:
             return None
         number, newest_record, phase, outcome, *changing = found
         return _Known(number, newest_record or 0, (phase, outcome), tuple(changing))
+
+    def _keep(self, invocation_id: str, known: _Known) -> None:
+        """Remember a row that was written, since it will soon be written again."""
+        self._rows[invocation_id] = known
+        self._rows.move_to_end(invocation_id)
+        if len(self._rows) > _CACHED_ROWS:
+            self._rows.popitem(last=False)
 
     def _upsert(self, row: ActionRow, known: _Known | None, newest_record: int) -> Counter[Place]:
         """Write the row; return what that does to the counts."""
@@ -221,21 +235,28 @@ class Ledger:
             if isinstance(values[column], Name):
                 values[column] = self._intern(values[column])
         facts = encode_facts(values)
-        newest = newest_record or None
-        changes: Counter[Place] = Counter({(row.phase, row.outcome): 1})
+        place = row.phase, row.outcome
+        changing = tuple(getattr(row, column) for column in CHANGING)
+        changes: Counter[Place] = Counter({place: 1})
         if known is None:
-            execute(_INSERT, (*(getattr(row, column) for column in COLUMNS), facts, newest))
-            return changes
-        changes[known.place] -= 1
-        changed = {
-            column for column, held in zip(CHANGING, known.changing, strict=True) if getattr(row, column) != held
-        }
-        if "state" in changed:
-            execute(_UPDATE_STATE, (row.phase, row.outcome, facts, newest, row.state, known.id))
+            inserted = execute(_INSERT, (row.invocation_id, *changing, *place, facts, newest_record or None))
+            number = inserted.lastrowid
+            assert number is not None
         else:
-            execute(_UPDATE, (row.phase, row.outcome, facts, newest, known.id))
-        for column in changed - {"state"}:
-            execute(_UPDATE_ONE[column], (getattr(row, column), known.id))
+            number = known.id
+            changes[known.place] -= 1
+            changed = {
+                column: value
+                for column, value, held in zip(CHANGING, changing, known.changing, strict=True)
+                if value != held
+            }
+            if "state" in changed:
+                execute(_UPDATE_STATE, (*place, facts, newest_record or None, changed.pop("state"), number))
+            else:
+                execute(_UPDATE, (*place, facts, newest_record or None, number))
+            for column, value in changed.items():
+                execute(_UPDATE_ONE[column], (value, number))
+        self._keep(row.invocation_id, _Known(number, newest_record, place, changing))
         return changes
 
     def _count(self, changes: Counter[Place]) -> str | None:
