@@ -71,7 +71,7 @@ class World:
     def script(self, *scripts: tuple[Step, ...]) -> ScriptedWire:
         """What the wire plays from now on, one script an exchange."""
         self.wire = ScriptedWire(*scripts)
-        self.broker.core.engine._wire = self.wire
+        self.broker.core.wire = self.wire
         return self.wire
 
     def session(self, name: str = "s-1", *, program: str = "/usr/bin/agent", cwd: str = "/src") -> Session:

@@ -330,7 +330,7 @@ async def test_restart_between_dispatch_and_result_is_unknown_and_never_sent_aga
 
 
 async def test_changed_bytes_between_approval_and_line_are_never_sent(world: Any, monkeypatch: Any) -> None:
-    from affidavit.broker import engine
+    from affidavit.broker import http_work
     from affidavit.broker.prepare import prepare
 
     def tampered(bound: Any, injection: Any) -> Any:
@@ -339,7 +339,7 @@ async def test_changed_bytes_between_approval_and_line_are_never_sent(world: Any
 
         return replace(made, request=replace(made.request, body=made.request.body + b" "))
 
-    monkeypatch.setattr(engine, "prepare", tampered)
+    monkeypatch.setattr(http_work, "prepare", tampered)
     world.script(OK)
     got = await world.ask(world.session(), json={"a": 1})
     assert world.facts(got) == ("validation", "not_attempted", "FINGERPRINT_CHANGED", "after_correction")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
 from affidavit.broker.approval import mode_of
-from affidavit.broker.bound import Bound
+from affidavit.broker.bound import Bound, HttpBound
 from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.contract import Contract, HttpMatch, answers, check_key, make_key, plant_ids, plant_key
@@ -43,7 +43,7 @@ class Admitted:
     invocation_id: InvocationId
     at: Micros
     """When it is accepted."""
-    bound: Bound
+    bound: HttpBound
     validated: ev.PreflightValidated
     asks: bool
     grant: Grant | None
@@ -264,7 +264,7 @@ def _unresolved(core: Core, ask: HttpAsk, contract: Contract, effect: str) -> In
 # -- binding
 
 
-def _bind(core: Core, checked: _Checked) -> Bound:
+def _bind(core: Core, checked: _Checked) -> HttpBound:
     """Everything that the invocation is bound to, ids and key planted."""
     ask, contract, credential = checked.ask, checked.contract, checked.credential
     limits = core.limits
@@ -274,7 +274,7 @@ def _bind(core: Core, checked: _Checked) -> Bound:
     retention = None
     if terms is not None:
         retention = terms.retention_s if terms.retention_s is not None else limits.key_window_s
-    return Bound(
+    return HttpBound(
         operation_id=checked.operation_id,
         correlation_id=ask.correlation_id,
         session=checked.session,
@@ -324,6 +324,7 @@ def _bind(core: Core, checked: _Checked) -> Bound:
         retry_of=checked.before[-1].invocation_id if checked.before else None,
         notices=_notices(core, checked),
         tick="I accept that it may happen twice" if checked.unresolved is not None else None,
+        shown={"kind": "http", "method": ask.method, "url": target.url},
     )
 
 
@@ -442,7 +443,7 @@ def _check_limits(core: Core, session: Session, *, asks: bool) -> None:
 def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightValidated:
     texts = bound.answers
     return ev.PreflightValidated(
-        target={"kind": "http", "method": bound.method, "url": bound.target.url},
+        target=bound.shown,
         effect=bound.effect,
         idempotent=bound.idempotent,
         contract_id=bound.contract_id,
@@ -469,7 +470,7 @@ def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightVali
     )
 
 
-def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
+def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
     """What the operator is shown of an action that needs a decision."""
     session_scope = bound.mode is ApprovalMode.SESSION and bound.tick is None
     now = core.clock.wall()

@@ -130,7 +130,7 @@ class AgentSide:
             retry_of=bound.retry_of,
         )
         _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
-        live = Live(invocation_id, bound, receipt, {session.session_id})
+        live = Live(invocation_id, core.http_work(bound), receipt, {session.session_id})
         core.lives[invocation_id] = live
         core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
         core.engine.begin(live, card_of(core, invocation_id, bound) if admitted.asks else admitted.grant)

@@ -1,4 +1,4 @@
-"""What is bound to an invocation before approval: a value that is never edited; a change is a new invocation (R14)."""
+"""What is bound to an invocation before approval: values that are never edited; a change is a new invocation (R14)."""
 
 from __future__ import annotations
 
@@ -17,20 +17,14 @@ from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.wire.port import AddressCheck
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """One admitted HTTP action, as it will go out: key planted, secret not yet injected."""
+    """One admitted action, whichever wire it takes: who asked, under which contract and credential, in what time."""
 
     operation_id: OperationId
     correlation_id: str | None
     session: Session
     reason: str | None
-    method: str
-    target: HttpTarget
-    headers: Headers
-    """The agent's headers and what was planted, names as given."""
-    body: bytes = field(repr=False)
-    has_body: bool
     contract_id: str
     contract_digest: str
     contract_checked: str | None
@@ -49,23 +43,19 @@ class Bound:
     mode: ApprovalMode
     meaning: Meaning
     scope: Scope
-    allow: AddressCheck
     deadline_s: float
     recovery_s: float
     attempts_limit: int
     setup_tries: int
-    close_completes: bool
     lookup: Mapping[str, Any] | None
     retry_of: InvocationId | None
     notices: tuple[Notice, ...]
     tick: str | None
     """The sentence a person must tick; always a card then, whatever grant or mode would allow."""
+    shown: Mapping[str, Any]
+    """`evidence.target`."""
     fingerprint: str = field(init=False)
     """The dispatch fingerprint: what the card shows and the line recomputes."""
-
-    def __post_init__(self) -> None:
-        dispatch = self.dispatch(self.method, self.target.url, self.headers, self.body)
-        object.__setattr__(self, "fingerprint", dispatch_fingerprint(dispatch))
 
     @property
     def credential_id(self) -> str | None:
@@ -74,6 +64,25 @@ class Bound:
     @property
     def credential_version(self) -> int | None:
         return self.credential.version if self.credential else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpBound(Bound):
+    """An HTTP action as it will go out: ids and key planted, secret not yet injected."""
+
+    method: str
+    target: HttpTarget
+    headers: Headers
+    """The agent's headers and what was planted, names as given."""
+    body: bytes = field(repr=False)
+    has_body: bool
+    allow: AddressCheck
+    close_completes: bool
+    """The contract lets a plain FIN end the answer."""
+
+    def __post_init__(self) -> None:
+        dispatch = self.dispatch(self.method, self.target.url, self.headers, self.body)
+        object.__setattr__(self, "fingerprint", dispatch_fingerprint(dispatch))
 
     def dispatch(self, method: str, url: str, headers: Headers, body: bytes) -> HttpDispatch:
         """The fingerprint's input with these four parts, the bound rest beside them."""

@@ -13,12 +13,13 @@ from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.adopted import Contracts
 from affidavit.broker.api import Json
+from affidavit.broker.bound import HttpBound
 from affidavit.broker.card import CardEnd
-from affidavit.broker.contract import ContractSet
 from affidavit.broker.desk import Desk
 from affidavit.broker.engine import Engine
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.home import Places
+from affidavit.broker.http_work import HttpWork
 from affidavit.broker.injection import VaultSecrets
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live, Stop
@@ -35,7 +36,6 @@ from affidavit.broker.vault import Vault
 from affidavit.broker.wire.port import HttpWire
 from affidavit.journal import Journal, JournalPoisoned, Opener
 from affidavit.resources import __version__
-
 
 UNLOCK_WANTED_S = 60.0
 
@@ -58,6 +58,7 @@ class Core:
         self.desk = Desk(clock, self.limits, self.loop)
         self.grants = Grants(clock)
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
+        self.wire = wire
         self.secrets = VaultSecrets(vault)
         self.spool = Spool(places.results)
         self.rate = Rate(self.limits, clock.boot)
@@ -82,8 +83,6 @@ class Core:
             projection=self.projection,
             desk=self.desk,
             grants=self.grants,
-            secrets=self.secrets,
-            wire=wire,
             results=self.results,
             limits=lambda: self.limits,
             clock=clock,
@@ -100,8 +99,15 @@ class Core:
     def locked(self) -> bool:
         return self.contracts is None
 
-    def ready_contracts(self) -> ContractSet | None:
-        return self.contracts.set if self.contracts is not None else None
+    def http_work(self, bound: HttpBound) -> HttpWork:
+        return HttpWork(
+            bound,
+            wire=lambda: self.wire,
+            secrets=self.secrets,
+            results=self.results,
+            limits=lambda: self.limits,
+            clock=self.clock,
+        )
 
     # -- tasks and listeners
 

@@ -12,10 +12,9 @@ The engine records what it sees; what that means is decided in `outcome`. Owned 
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
@@ -24,14 +23,12 @@ from affidavit.broker.card import Card, CardEnd, Decision
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.desk import Desk
 from affidavit.broker.grants import Grant, Grants
-from affidavit.broker.headers import chosen, remote_request_id, retry_after
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live, Stop
 from affidavit.broker.moment import Clock, after
 from affidavit.broker.outcome import Invocation, Verdict
-from affidavit.broker.prepare import Prepared, Secrets, prepare, recomputed
 from affidavit.broker.projection import Projection
-from affidavit.broker.results import Kept, Results, ResultSink
+from affidavit.broker.results import Kept, Results
 from affidavit.broker.terms import (
     Code,
     Kind,
@@ -42,7 +39,8 @@ from affidavit.broker.terms import (
     Source,
     State,
 )
-from affidavit.broker.wire.port import Connection, HttpEvidence, HttpWire, SetupLimits
+from affidavit.broker.wire.port import Connection
+from affidavit.broker.work import Evidence
 from affidavit.journal import FileUnwritable, JournalPoisoned, faultpoint
 
 T = TypeVar("T")
@@ -60,8 +58,6 @@ class Engine:
         projection: Projection,
         desk: Desk,
         grants: Grants,
-        secrets: Secrets,
-        wire: HttpWire,
         results: Results,
         limits: Callable[[], Limits],
         clock: Clock,
@@ -71,8 +67,6 @@ class Engine:
         self._projection = projection
         self._desk = desk
         self._grants = grants
-        self._secrets = secrets
-        self._wire = wire
         self._results = results
         self._limit = limits
         self._clock = clock
@@ -89,15 +83,15 @@ class Engine:
     async def _run(self, live: Live, permit: Card | Grant | None) -> None:
         try:
             await self._authorise(live, permit)
-            prepared = await self._prepare(live)
-            await self._dispatch(live, prepared)
+            await self._prepare(live)
+            await self._dispatch(live)
         except Stop as stop:
             await self._stopped(live, stop)
         except JournalPoisoned:
             self._unrecorded(live)
         finally:
             live.finished.set()
-            self._secrets.release(live.bound)
+            live.work.release()
 
     # -- authorisation
 
@@ -157,53 +151,39 @@ class Engine:
         self._projection.record(live.invocation_id, ev.ApprovalDecided(fingerprint=fingerprint, **facts))
         live.deadline = asyncio.get_running_loop().time() + live.bound.deadline_s
 
-    # -- preparation
+    # -- preparation, set-up and dispatch
 
-    async def _prepare(self, live: Live) -> Prepared:
+    async def _prepare(self, live: Live) -> None:
         """Build the whole request in a private buffer. Nothing of it was attempted (R13)."""
         faultpoint.reach("engine:credential")
-        injection = await self._until(live, self._secrets.injection(live.bound))
-        prepared = prepare(live.bound, injection)
+        await self._until(live, live.work.prepare())
+        bound = live.bound
         self._projection.record(
             live.invocation_id,
-            ev.CredentialAuthorized(live.bound.credential_id, live.bound.credential_version, live.bound.injection),
+            ev.CredentialAuthorized(bound.credential_id, bound.credential_version, bound.injection),
         )
-        return prepared
 
-    # -- set-up and dispatch
-
-    async def _dispatch(self, live: Live, prepared: Prepared) -> None:
+    async def _dispatch(self, live: Live) -> None:
         """Try set-up, bounded, until one try reaches the line or the row says that no other helps (R22)."""
         loop = asyncio.get_running_loop()
         assert live.deadline is not None
         for n in itertools.count(1):
-            sink = self._results.sink(prepared)
-            line = _Line(self, live, prepared, sink)
-            exchange = self._wire.exchange(
-                prepared.request,
-                line=line,
-                sink=sink,
-                allow=live.bound.allow,
-                limits=SetupLimits(self._limit().dns_s, self._limit().tcp_connect_s, self._limit().tls_handshake_s),
-                deadline=live.deadline,
-                close_completes=live.bound.close_completes,
-            )
-            live.exchange = exchange
+            exchange = live.exchange = live.work.exchange(_Line(self, live), live.deadline)
             run = asyncio.ensure_future(exchange.run())
             try:
                 evidence = await self._watch(live, run)
             except BaseException:
                 exchange.close()
                 await asyncio.gather(run, return_exceptions=True)
-                await sink.discard()
+                await live.work.discard()
                 raise
             if evidence is None:
-                self._keep_reading(live, run, sink)
+                self._keep_reading(live, run)
                 return
             if evidence.crossed:
-                await self._ended(live, evidence, sink)
+                await self._ended(live, evidence)
                 return
-            await sink.discard()
+            await live.work.discard()
             assert evidence.stopped is not None
             stopped = evidence.stopped
             verdict = oc.setup_verdict(stopped)
@@ -216,7 +196,7 @@ class Engine:
                 raise Stop(verdict)
             await self._until(live, asyncio.sleep(pause))
 
-    async def _watch(self, live: Live, run: asyncio.Future[HttpEvidence]) -> HttpEvidence | None:
+    async def _watch(self, live: Live, run: asyncio.Future[Evidence]) -> Evidence | None:
         """The evidence of an exchange that ended; None if a deadline or a cancel brought the verdict before."""
         loop = asyncio.get_running_loop()
         assert live.exchange is not None
@@ -242,24 +222,24 @@ class Engine:
                 evidence = live.exchange.evidence
                 if evidence.complete or evidence.fault is not None:
                     continue
-                verdict = oc.deadline_verdict(evidence, live.bound.meaning, caller_gone=live.caller_gone)
+                verdict = live.work.deadline_verdict(evidence, caller_gone=live.caller_gone)
                 await self._unknown(live, verdict, evidence)
                 return None
 
     # -- verdicts
 
-    async def _ended(self, live: Live, evidence: HttpEvidence, sink: ResultSink) -> None:
+    async def _ended(self, live: Live, evidence: Evidence) -> None:
         """Record what an exchange that has ended proves, durably, before anyone hears of it."""
-        verdict = oc.http_verdict(evidence, live.bound.meaning)
+        verdict = live.work.verdict(evidence)
         if verdict.outcome is Outcome.UNKNOWN and not evidence.complete:
-            await sink.discard()
+            await live.work.discard()
             await self._unknown(live, verdict, evidence)
             return
-        kept = await self._stored(live, evidence, sink)
+        kept = await self._kept(live, evidence)
         if kept is None:
             return
-        complete = _complete(evidence, kept)
-        wait_s = retry_after(evidence.headers, self._clock.wall())
+        complete = live.work.completed(evidence, kept)
+        wait_s = live.work.retry_after_s(evidence)
         event: ev.Event
         if verdict.outcome is Outcome.UNKNOWN:
             event = _outcome_unknown(verdict, evidence, body=kept.body, retry_after_s=wait_s)
@@ -283,10 +263,10 @@ class Engine:
             self._storage_failed(live, before)
         faultpoint.reach("engine:result")
 
-    async def _stored(self, live: Live, evidence: HttpEvidence, sink: ResultSink) -> Kept | None:
+    async def _kept(self, live: Live, evidence: Evidence) -> Kept | None:
         """What was kept of a complete answer; None if it could not be stored, which is then recorded."""
         try:
-            return await sink.finish(evidence)
+            return await live.work.keep(evidence)
         except FileUnwritable:
             self._alert("storage", "An answer could not be stored. Free some space.")
             verdict = Verdict(
@@ -299,20 +279,11 @@ class Engine:
             await self._unknown(live, verdict, evidence)
             return None
 
-    async def _unknown(self, live: Live, verdict: Verdict, evidence: HttpEvidence) -> None:
-        diagnostic = None
-        if evidence.diagnostic:
-            cleaned = self._secrets.redacted(live.bound, evidence.diagnostic[: self._limit().diagnostic])
-            diagnostic = {
-                "bytes": len(cleaned),
-                "base64": base64.b64encode(cleaned).decode(),
-                "note": "an incomplete answer; never a result",
-            }
+    async def _unknown(self, live: Live, verdict: Verdict, evidence: Evidence) -> None:
+        event = _outcome_unknown(verdict, evidence, diagnostic=live.work.diagnostic(evidence))
         before = self._projection.get(live.invocation_id)
         try:
-            _, receipt = self._projection.record(
-                live.invocation_id, _outcome_unknown(verdict, evidence, diagnostic=diagnostic), barrier=True
-            )
+            _, receipt = self._projection.record(live.invocation_id, event, barrier=True)
             await receipt.durable()
         except JournalPoisoned:
             assert before is not None
@@ -367,16 +338,16 @@ class Engine:
 
     # -- late answers
 
-    def _keep_reading(self, live: Live, run: asyncio.Future[HttpEvidence], sink: ResultSink) -> None:
+    def _keep_reading(self, live: Live, run: asyncio.Future[Evidence]) -> None:
         """Go on reading a connection whose caller has its verdict; the oldest is closed over the limit."""
         self._reading.append(live)
         if len(self._reading) > self._limit().kept_reading:
             oldest = self._reading.pop(0)
             if oldest.exchange is not None:
                 oldest.exchange.close()
-        self._spawn(self._late(live, run, sink))
+        self._spawn(self._late(live, run))
 
-    async def _late(self, live: Live, run: asyncio.Future[HttpEvidence], sink: ResultSink) -> None:
+    async def _late(self, live: Live, run: asyncio.Future[Evidence]) -> None:
         inv = self._projection.get(live.invocation_id)
         assert inv is not None
         assert live.exchange is not None
@@ -385,36 +356,7 @@ class Engine:
             await asyncio.wait({run}, timeout=max(0.0, left))
             if not run.done():
                 live.exchange.close()
-            evidence = await run
-            verdict = oc.http_verdict(evidence, live.bound.meaning)
-            if not evidence.complete or verdict.outcome is Outcome.UNKNOWN:
-                await sink.discard()
-                return
-            kept = await sink.finish(evidence)
-            complete = _complete(evidence, kept)
-            now = self._projection.get(live.invocation_id)
-            settled = ev.OutcomeSettled(
-                verdict.outcome,
-                verdict.code,
-                verdict.retry,
-                Source.REMOTE_RESPONSE,
-                body=kept.body,
-                completion=complete.completion,
-                status=complete.status,
-                headers=complete.headers,
-                remote_request_id=complete.remote_request_id,
-                needs=verdict.needs,
-                hop=verdict.hop,
-                retry_after_s=retry_after(evidence.headers, self._clock.wall()),
-            )
-            if now is not None and now.state is State.SETTLED and now.outcome is not verdict.outcome:
-                self._disputed(now, f"a late answer says {verdict.outcome}")
-            try:
-                _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
-            except oc.IllegalMove:
-                return
-            self._results.remember(live.invocation_id, kept)
-            await receipt.durable()
+            await self._settle_late(live, await run)
         except (JournalPoisoned, FileUnwritable):
             self._alert("storage", "A late answer could not be recorded.")
         finally:
@@ -423,6 +365,38 @@ class Engine:
             if not run.done():
                 live.exchange.close()
                 await asyncio.gather(run, return_exceptions=True)
+
+    async def _settle_late(self, live: Live, evidence: Evidence) -> None:
+        """A complete late answer settles the record; one that contradicts what is settled is appended beside it."""
+        verdict = live.work.verdict(evidence)
+        if not evidence.complete or verdict.outcome is Outcome.UNKNOWN:
+            await live.work.discard()
+            return
+        kept = await live.work.keep(evidence)
+        complete = live.work.completed(evidence, kept)
+        now = self._projection.get(live.invocation_id)
+        if now is not None and now.state is State.SETTLED and now.outcome is not verdict.outcome:
+            self._disputed(now, f"a late answer says {verdict.outcome}")
+        settled = ev.OutcomeSettled(
+            verdict.outcome,
+            verdict.code,
+            verdict.retry,
+            Source.REMOTE_RESPONSE,
+            body=kept.body,
+            completion=complete.completion,
+            status=complete.status,
+            headers=complete.headers,
+            remote_request_id=complete.remote_request_id,
+            needs=verdict.needs,
+            hop=verdict.hop,
+            retry_after_s=live.work.retry_after_s(evidence),
+        )
+        try:
+            _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
+        except oc.IllegalMove:
+            return
+        self._results.remember(live.invocation_id, kept)
+        await receipt.durable()
 
     def _disputed(self, inv: Invocation, what: str) -> None:
         contradicted = inv.settlement_record or inv.result_record or inv.dispatch_record or 0
@@ -455,11 +429,11 @@ class Engine:
 
     # -- the line, for _Line
 
-    async def cross(self, live: Live, prepared: Prepared, connection: Connection) -> None:
+    async def cross(self, live: Live, connection: Connection) -> None:
         """The last checks and DISPATCH_STARTED. Returns only when that record is durable."""
         if live.stopping is not None:
             raise live.stopping
-        if recomputed(live.bound, prepared) != live.bound.fingerprint:
+        if live.work.recomputed() != live.bound.fingerprint:
             raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION))
         bound = live.bound
         inv = self._projection.get(live.invocation_id)
@@ -502,21 +476,19 @@ class Engine:
 class _Line:
     """One exchange's line (port.Line): reports from the wire, as records."""
 
-    def __init__(self, engine: Engine, live: Live, prepared: Prepared, sink: ResultSink) -> None:
+    def __init__(self, engine: Engine, live: Live) -> None:
         self._engine = engine
         self._live = live
-        self._prepared = prepared
-        self._sink = sink
 
     async def cross(self, connection: Connection) -> None:
-        await self._engine.cross(self._live, self._prepared, connection)
+        await self._engine.cross(self._live, connection)
 
     def request_sent(self, sent: int) -> None:
         self._record(ev.RequestSent(sent))
         faultpoint.reach("engine:sent")
 
-    def response_started(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
-        self._sink.start(headers)
+    def response_started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
+        self._live.work.started(status, headers)
         self._record(ev.RemoteResponseStarted(status))
         faultpoint.reach("engine:head")
 
@@ -546,22 +518,11 @@ def _window(inv: Invocation, first: Invocation | None, now: Micros) -> Micros | 
     return after(now, inv.key_retention_s - max(60.0, inv.key_retention_s * 0.05))
 
 
-def _complete(evidence: HttpEvidence, kept: Kept) -> ev.RemoteResponseComplete:
-    return ev.RemoteResponseComplete(
-        completion=evidence.completion or "",
-        status=evidence.status,
-        headers=chosen(kept.headers),
-        remote_request_id=remote_request_id(kept.headers),
-        length=evidence.body_bytes,
-        sha256=f"sha256:{kept.body.sha256}",
-    )
-
-
 def _outcome_unknown(
     verdict: Verdict,
-    evidence: HttpEvidence,
+    evidence: Evidence,
     *,
-    diagnostic: dict[str, Any] | None = None,
+    diagnostic: Mapping[str, Any] | None = None,
     body: ev.StoredBody | None = None,
     retry_after_s: float | None = None,
 ) -> ev.OutcomeUnknown:

@@ -6,7 +6,7 @@ An action keeps its secret's forms until its answer has ended, also after a lock
 from __future__ import annotations
 
 from affidavit.broker import outcome as oc
-from affidavit.broker.bound import Bound
+from affidavit.broker.bound import HttpBound
 from affidavit.broker.inject import Injection, inject
 from affidavit.broker.live import Stop
 from affidavit.broker.redact import Forms, redact
@@ -25,7 +25,7 @@ class VaultSecrets:
         self._vault = vault
         self._forms: dict[int, Forms] = {}
 
-    async def injection(self, bound: Bound) -> Injection | None:
+    async def injection(self, bound: HttpBound) -> Injection | None:
         if bound.credential is None:
             return None
         try:
@@ -40,11 +40,11 @@ class VaultSecrets:
         self._forms[id(bound)] = Forms((injection.secret,), injection.whole)
         return injection
 
-    def redacted(self, bound: Bound, data: bytes) -> bytes:
+    def redacted(self, bound: HttpBound, data: bytes) -> bytes:
         forms = self._forms.get(id(bound))
         return redact(data, forms)[0] if forms is not None else data
 
-    def release(self, bound: Bound) -> None:
+    def release(self, bound: HttpBound) -> None:
         self._forms.pop(id(bound), None)
 
 

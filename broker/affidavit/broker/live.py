@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from affidavit.broker.bound import Bound
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.terms import InvocationId, SessionId
-from affidavit.broker.wire.port import Exchange
+from affidavit.broker.work import Exchange, Work
 from affidavit.journal import Receipt
 
 
@@ -31,7 +31,7 @@ class Live:
     """One action at work. `stopping` is set at most once and is heeded only before the line."""
 
     invocation_id: InvocationId
-    bound: Bound
+    work: Work
     accepted: Receipt
     sessions: set[SessionId]
     poke: asyncio.Event = field(default_factory=asyncio.Event)
@@ -46,6 +46,10 @@ class Live:
     deadline: float | None = None
     """The loop's time; set when authorisation ends."""
     exchange: Exchange | None = None
+
+    @property
+    def bound(self) -> Bound:
+        return self.work.bound
 
     def stop(self, stop: Stop) -> bool:
         """Ask for an end before the line; False if the line is crossed or an end was asked for already."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from affidavit.broker.bound import Bound
+from affidavit.broker.bound import HttpBound
 from affidavit.broker.fingerprint import Headers, dispatch_fingerprint
 from affidavit.broker.inject import Injection
 from affidavit.broker.wire.port import PreparedRequest
@@ -43,17 +43,17 @@ class Prepared:
 class Secrets(Protocol):
     """Where the engine gets secrets from, late; and how what may hold one is made safe to keep."""
 
-    async def injection(self, bound: Bound) -> Injection | None:
+    async def injection(self, bound: HttpBound) -> Injection | None:
         """What the bound credential adds; None without one. Raises Stop where the secret cannot be used."""
 
-    def redacted(self, bound: Bound, data: bytes) -> bytes:
+    def redacted(self, bound: HttpBound, data: bytes) -> bytes:
         """`data` without any form of the secret that this action used."""
 
-    def release(self, bound: Bound) -> None:
+    def release(self, bound: HttpBound) -> None:
         """The action has ended: forget its secret."""
 
 
-def prepare(bound: Bound, injection: Injection | None) -> Prepared:
+def prepare(bound: HttpBound, injection: Injection | None) -> Prepared:
     """Build the request. The order of headers: Host, the agent's, the broker's own, Content-Length, the injected."""
     given = {name.lower() for name, _ in bound.headers}
     headers: list[tuple[bytes, bytes]] = [(b"Host", bound.target.authority.encode("ascii"))]
@@ -84,7 +84,7 @@ def prepare(bound: Bound, injection: Injection | None) -> Prepared:
     )
 
 
-def recomputed(bound: Bound, prepared: Prepared) -> str:
+def recomputed(bound: HttpBound, prepared: Prepared) -> str:
     """The dispatch fingerprint of what is about to go out; "" where the buffer does not fit what is bound at all."""
     request = prepared.request
     if (request.scheme, request.host, request.port) != (bound.target.scheme, bound.target.host, bound.target.port):

@@ -12,7 +12,7 @@ import secrets
 from pathlib import Path
 from typing import Any
 
-from affidavit.broker.bound import Bound
+from affidavit.broker.bound import HttpBound
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry
@@ -27,7 +27,7 @@ class Spool:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def put(self, invocation_id: InvocationId, bound: Bound) -> dict[str, Any] | None:
+    def put(self, invocation_id: InvocationId, bound: HttpBound) -> dict[str, Any] | None:
         """Spool a request; where it lies and its key, for the sealed record. None where the disk refuses: a repeat
         then asks for the request again."""
         key = secrets.token_bytes(32)

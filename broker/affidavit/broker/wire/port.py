@@ -166,8 +166,8 @@ class Line(Protocol):
     def request_sent(self, sent: int) -> None:
         """The whole request, `sent` bytes, was handed to the transport."""
 
-    def response_started(self, status: int, headers: tuple[tuple[str, str], ...]) -> None:
-        """The final head is complete."""
+    def response_started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
+        """The final head is complete; None without headers for an SSH exec reply."""
 
 
 class BodySink(Protocol):

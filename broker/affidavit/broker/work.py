@@ -1,0 +1,92 @@
+"""Work: what the engine does for one action on one wire, behind one shape for all wires.
+
+The engine keeps the order (authorise, prepare, try set-up, cross the line, watch, verdict, record); a `Work` knows how
+a request of its wire is built, taken apart again, sent, judged by the tables of `outcome`, and kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from affidavit.broker import events as ev
+from affidavit.broker.bound import Bound
+from affidavit.broker.outcome import Verdict
+from affidavit.broker.results import Kept
+from affidavit.broker.wire.port import Connection, Fault, Line, SetupStop
+
+
+class Evidence(Protocol):
+    """What every wire's evidence tells the engine; the rest is for `Work` alone."""
+
+    @property
+    def crossed(self) -> bool: ...
+
+    @property
+    def stopped(self) -> SetupStop | None: ...
+
+    @property
+    def connection(self) -> Connection | None: ...
+
+    @property
+    def complete(self) -> bool: ...
+
+    @property
+    def fault(self) -> Fault | None: ...
+
+    @property
+    def observation(self) -> str | None: ...
+
+
+class Exchange(Protocol):
+    """One set-up try and, if it reaches the line, one dispatch."""
+
+    @property
+    def evidence(self) -> Evidence: ...
+
+    async def run(self) -> Evidence: ...
+
+    def close(self) -> None: ...
+
+
+class Work(Protocol):
+    """One action's work. Its methods are called on the broker's loop, in the order in which they stand here."""
+
+    @property
+    def bound(self) -> Bound: ...
+
+    async def prepare(self) -> None:
+        """Build the whole request in a private buffer, secret included. Raises Stop where that cannot be done."""
+
+    def exchange(self, line: Line, deadline: float) -> Exchange:
+        """One set-up try, which ends at the loop's time `deadline` at the latest."""
+
+    def recomputed(self) -> str:
+        """The fingerprint of what is about to go out, taken from the buffer alone (R15)."""
+
+    def started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
+        """The answer has begun."""
+
+    def verdict(self, evidence: Any) -> Verdict:
+        """Of an exchange that crossed the line and has ended."""
+
+    def deadline_verdict(self, evidence: Any, *, caller_gone: bool) -> Verdict:
+        """Of one that still runs at the deadline."""
+
+    async def keep(self, evidence: Any) -> Kept:
+        """Make what the answer brought durable, but for blobs, which go with the record. Raises FileUnwritable."""
+
+    def completed(self, evidence: Any, kept: Kept) -> ev.RemoteResponseComplete:
+        """The record of a complete answer."""
+
+    def retry_after_s(self, evidence: Any) -> float | None:
+        """How long the target asks to wait."""
+
+    def diagnostic(self, evidence: Any) -> Mapping[str, Any] | None:
+        """What may be kept of an answer that is no result: redacted, marked, at most 4 KiB (R31)."""
+
+    async def discard(self) -> None:
+        """Drop what was kept of an answer that is no result."""
+
+    def release(self) -> None:
+        """The verdict is recorded: the action needs its secret no more."""
