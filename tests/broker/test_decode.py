@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import gzip
+import tracemalloc
 import zlib
 
+import brotli
 import pytest
+import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +22,17 @@ def bare(data: bytes) -> bytes:
     return stream.compress(data) + stream.flush()
 
 
-CODED = {"gzip": gzip.compress(TEXT), "x-gzip": gzip.compress(TEXT), "deflate": zlib.compress(TEXT)}
+def zstd(data: bytes) -> bytes:
+    return zstandard.ZstdCompressor(write_checksum=True).compress(data)
+
+
+CODED = {
+    "gzip": gzip.compress(TEXT),
+    "x-gzip": gzip.compress(TEXT),
+    "deflate": zlib.compress(TEXT),
+    "br": brotli.compress(TEXT),
+    "zstd": zstd(TEXT),
+}
 
 
 def decode(coding: str | None, data: bytes, *, step: int = 1000, limit: int = 1 << 20) -> tuple[bytes, str | None]:
@@ -31,7 +44,15 @@ def decode(coding: str | None, data: bytes, *, step: int = 1000, limit: int = 1 
 @pytest.mark.parametrize("step", [1, 7, 1 << 20])
 @pytest.mark.parametrize(
     ("coding", "data"),
-    [*CODED.items(), ("GZIP", CODED["gzip"]), (" gzip , identity", CODED["gzip"]), ("deflate", bare(TEXT))],
+    [
+        *CODED.items(),
+        ("GZIP", CODED["gzip"]),
+        (" gzip , identity", CODED["gzip"]),
+        ("deflate", bare(TEXT)),
+        ("gzip, br", brotli.compress(CODED["gzip"])),
+        ("zstd,, gzip", gzip.compress(CODED["zstd"])),
+        ("deflate, deflate", zlib.compress(CODED["deflate"])),
+    ],
 )
 def test_decodes(coding: str, data: bytes, step: int) -> None:
     assert decode(coding, data, step=step) == (TEXT, None)
@@ -45,10 +66,21 @@ def test_no_coding_is_no_limit(coding: str | None) -> None:
 @pytest.mark.parametrize(
     ("coding", "data", "why"),
     [
-        ("br", b"anything", Undecodable.CODING),
-        ("zstd", b"anything", Undecodable.CODING),
         ("zzz", b"anything", Undecodable.CODING),
-        ("gzip, deflate", b"anything", Undecodable.CODING),
+        ("gzip, zzz", b"anything", Undecodable.CODING),
+        ("gzip, gzip, gzip", b"anything", Undecodable.CODING),
+        ("gzip, br", CODED["gzip"], Undecodable.MALFORMED),
+        ("gzip, br", brotli.compress(CODED["gzip"][:-1]), Undecodable.CUT),
+        ("gzip, br", brotli.compress(CODED["gzip"])[:-1], Undecodable.CUT),
+        ("gzip, br", brotli.compress(CODED["gzip"] + b"x"), Undecodable.TRAILING),
+        ("br", CODED["br"][:-1], Undecodable.CUT),
+        ("br", b"plain text nonsense", Undecodable.MALFORMED),
+        ("zstd", CODED["zstd"][:-1], Undecodable.CUT),
+        ("zstd", CODED["zstd"][:3], Undecodable.CUT),
+        ("zstd", CODED["zstd"][:-4] + b"\0" * 4, Undecodable.MALFORMED),
+        ("zstd", b"plain text", Undecodable.MALFORMED),
+        ("zstd", CODED["zstd"] + b"x", Undecodable.TRAILING),
+        ("zstd", CODED["zstd"] * 2, Undecodable.TRAILING),
         ("gzip", CODED["gzip"][:-1], Undecodable.CUT),
         ("gzip", CODED["gzip"][:5], Undecodable.CUT),
         ("deflate", b"x", Undecodable.CUT),
@@ -72,15 +104,42 @@ def test_a_body_of_no_bytes_is_not_cut() -> None:
     assert decode("gzip", b"") == (b"", None)
 
 
-def test_a_bomb_stops_at_the_limit_in_small_pieces() -> None:
-    bomb = gzip.compress(bytes(50 << 20))
-    decoder = Decoder("gzip", 1 << 20)
-    pieces = [len(piece) for piece in decoder.feed(bomb)]
+def test_bytes_behind_the_end_of_brotli_are_refused_however_they_come() -> None:
+    assert decode("br", CODED["br"] + b"x", step=len(CODED["br"]))[1] is Undecodable.TRAILING
+    assert decode("br", CODED["br"] + b"x", step=1 << 20)[1] is Undecodable.MALFORMED  # the library tells no more
+
+
+ZEROS = bytes(50 << 20)
+WIDE = zstandard.ZstdCompressionParameters.from_level(3, window_log=27)
+BOMBS = {
+    "gzip": gzip.compress(ZEROS),
+    "deflate": bare(ZEROS),
+    "br": brotli.compress(ZEROS, quality=5),
+    "zstd": zstandard.ZstdCompressor(level=3).compress(ZEROS),
+    "gzip, zstd": zstd(gzip.compress(ZEROS)),
+}
+
+
+@pytest.mark.parametrize("coding", BOMBS)
+def test_a_bomb_stops_at_the_limit_in_small_pieces(coding: str) -> None:
+    decoder = Decoder(coding, 1 << 20)
+    tracemalloc.start()
+    try:
+        pieces = [len(piece) for piece in decoder.feed(BOMBS[coding])]
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
     assert decoder.undecodable is Undecodable.LIMIT
     assert max(pieces) <= PIECE
     assert sum(pieces) <= 1 << 20
-    assert list(decoder.feed(bomb)) == []
+    assert peak < 20 << 20
+    assert list(decoder.feed(BOMBS[coding])) == []
     assert decoder.finish() is Undecodable.LIMIT
+
+
+def test_a_window_that_a_reader_need_not_hold_is_refused() -> None:
+    wide = zstandard.ZstdCompressor(compression_params=WIDE).compress(ZEROS)
+    assert decode("zstd", wide, limit=1 << 30)[1] is Undecodable.MALFORMED
 
 
 def test_output_up_to_the_limit_is_whole() -> None:
@@ -88,7 +147,10 @@ def test_output_up_to_the_limit_is_whole() -> None:
     assert decode("gzip", CODED["gzip"], limit=len(TEXT) - 1)[1] is Undecodable.LIMIT
 
 
-@given(st.binary(max_size=3 * PIECE), st.integers(1, 5000), st.sampled_from(["gzip", "deflate", "bare"]))
+ENCODERS = {"gzip": gzip.compress, "deflate": zlib.compress, "bare": bare, "br": brotli.compress, "zstd": zstd}
+
+
+@given(st.binary(max_size=3 * PIECE), st.integers(1, 5000), st.sampled_from(list(ENCODERS)))
 def test_round_trip(data: bytes, step: int, coding: str) -> None:
-    coded = {"gzip": gzip.compress, "deflate": zlib.compress, "bare": bare}[coding](data)
-    assert decode("gzip" if coding == "gzip" else "deflate", coded, step=step) == (data, None)
+    coded = ENCODERS[coding](data)
+    assert decode("deflate" if coding == "bare" else coding, coded, step=step) == (data, None)

@@ -1,8 +1,11 @@
-"""Content codings of a response, undone as it arrives (RFC 9110, 8.4).
+"""Content codings of a response, undone as it arrives (RFC 9110, 8.4; br: RFC 7932; zstd: RFC 8878, 9659).
 
 A body counts as decoded only if its coding ended exactly where the body did: no early end, no bad checksum, nothing
 after the end. Libraries let all of these pass, so the end is checked here. Once a body proved undecodable, the decoder
 swallows the rest: the caller goes on hashing and keeping the raw bytes (verdicts, section 2).
+
+No request asks for any coding but `identity`; whoever sends one all the same has it undone here, so that redaction
+sees what an agent would see.
 """
 
 from __future__ import annotations
@@ -12,26 +15,39 @@ from collections.abc import Callable, Iterator
 from enum import StrEnum
 from typing import Protocol
 
+import brotli
+import zstandard
+
 PIECE = 64 * 1024
 """Bytes of output at most in one piece, so that a small input cannot ask for much memory."""
+
+CODINGS_MOST = 2
+"""Codings of one body. Two are seen where a gateway compresses what its origin already did; more is an attack."""
+
+_ZSTD_WINDOW = 8 << 20
+"""Bytes: what RFC 9659 lets a sender use, so what a reader must hold at most."""
+
+_ZSTD_SLICE = 256
+"""Bytes of input at a time. The library gives all output of an input at once; the smallest block has four bytes and
+stands for 128 KiB at most, so a slice of a bomb makes 8 MiB."""
 
 
 class Undecodable(StrEnum):
     """Why a body could not be decoded."""
 
     CODING = "coding"
-    """A coding that is not spoken here, or several at once."""
+    """A coding that is not spoken here, or too many at once."""
     MALFORMED = "malformed"
     CUT = "cut"
     """The body ended before its coding did."""
     TRAILING = "trailing"
-    """The coding ended before the body did; a second gzip member counts as such."""
+    """The coding ended before the body did; a second gzip member or zstd frame counts as such."""
     LIMIT = "limit"
     """More output than allowed."""
 
 
 class _Coding(Protocol):
-    """One coding. `pieces` raises ValueError on malformed input."""
+    """One coding, fed until `ended`. `pieces` gives pieces of at most PIECE bytes; ValueError on malformed input."""
 
     def pieces(self, data: bytes) -> Iterator[bytes]: ...
 
@@ -39,7 +55,8 @@ class _Coding(Protocol):
     def ended(self) -> bool: ...
 
     @property
-    def trailing(self) -> bool: ...
+    def trailing(self) -> bool:
+        """Input was left over behind the end."""
 
 
 class _Zlib:
@@ -80,53 +97,145 @@ class _Zlib:
         return self._stream is not None and bool(self._stream.unused_data)
 
 
+class _Brotli:
+    """br. The library takes bytes behind the end in the same input for malformed."""
+
+    trailing = False
+
+    def __init__(self) -> None:
+        self._stream = brotli.Decompressor()
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        try:
+            while True:
+                out = self._stream.process(data, output_buffer_limit=PIECE)
+                yield from _cut(out)
+                if self._stream.is_finished() or (not out and self._stream.can_accept_more_data()):
+                    return
+                data = b""
+        except brotli.error as bad:
+            raise ValueError("malformed") from bad
+
+    @property
+    def ended(self) -> bool:
+        return bool(self._stream.is_finished())
+
+
+class _Zstd:
+    """zstd, one frame, without a dictionary."""
+
+    def __init__(self) -> None:
+        self._stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(write_size=PIECE)
+        self._left_over = False
+
+    def pieces(self, data: bytes) -> Iterator[bytes]:
+        try:
+            for at in range(0, len(data), _ZSTD_SLICE):
+                yield from _cut(self._stream.decompress(data[at : at + _ZSTD_SLICE]))
+                if self._stream.eof:
+                    self._left_over = bool(self._stream.unused_data) or at + _ZSTD_SLICE < len(data)
+                    return
+        except zstandard.ZstdError as bad:
+            raise ValueError("malformed") from bad
+
+    @property
+    def ended(self) -> bool:
+        return self._stream.eof
+
+    @property
+    def trailing(self) -> bool:
+        return self._left_over
+
+
+def _cut(data: bytes) -> Iterator[bytes]:
+    for at in range(0, len(data), PIECE):
+        yield data[at : at + PIECE]
+
+
 _CODINGS: dict[str, Callable[[], _Coding]] = {
     "gzip": lambda: _Zlib(gzip=True),
     "x-gzip": lambda: _Zlib(gzip=True),
     "deflate": lambda: _Zlib(gzip=False),
+    "br": _Brotli,
+    "zstd": _Zstd,
 }
-"""Codings by name. `br` and `zstd` are not among them: no request asks for any coding but `identity`."""
+"""Codings by name."""
+
+
+class _Stage:
+    """One coding with its strict end and its limit."""
+
+    def __init__(self, coding: _Coding, limit: int) -> None:
+        self._coding = coding
+        self._left = limit
+        self._began = False
+
+    def feed(self, data: bytes) -> Iterator[bytes]:
+        """Decoded pieces. _Bad as soon as it is known."""
+        if self._coding.ended:
+            raise _Bad(Undecodable.TRAILING)
+        self._began = True
+        try:
+            for piece in self._coding.pieces(data):
+                if len(piece) > self._left:
+                    raise _Bad(Undecodable.LIMIT)
+                self._left -= len(piece)
+                yield piece
+        except ValueError:
+            raise _Bad(Undecodable.MALFORMED) from None
+        if self._coding.trailing:
+            raise _Bad(Undecodable.TRAILING)
+
+    @property
+    def cut(self) -> bool:
+        """Whether the input, if this was all, ended too early. No input at all needs no coding."""
+        return self._began and not self._coding.ended
+
+
+class _Bad(Exception):
+    def __init__(self, why: Undecodable) -> None:
+        super().__init__(why)
+        self.why = why
 
 
 class Decoder:
     """Decodes one body. `undecodable` is set as soon as it is known, and never cleared."""
 
     def __init__(self, content_encoding: str | None, limit: int) -> None:
-        """`content_encoding`: the header's value, repeats joined; `limit`: bytes that a coding may put out."""
-        names = [name for part in (content_encoding or "").split(",") if (name := part.strip().lower())]
-        codings = [name for name in names if name != "identity"]
+        """`content_encoding`: the header's value, repeats joined; `limit`: bytes that each coding may put out."""
+        codings = coding_names(content_encoding)
         self.undecodable: Undecodable | None = None
-        self._coding: _Coding | None = None
-        self._left = limit
-        self._began = False
-        if len(codings) > 1 or any(name not in _CODINGS for name in codings):
+        self._stages: list[_Stage] = []
+        if len(codings) > CODINGS_MOST or any(name not in _CODINGS for name in codings):
             self.undecodable = Undecodable.CODING
-        elif codings:
-            self._coding = _CODINGS[codings[0]]()
+        else:
+            # The header names codings in the order in which they were applied; they come off in the other.
+            self._stages = [_Stage(_CODINGS[name](), limit) for name in reversed(codings)]
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         """The decoded pieces of `data`, each of at most PIECE bytes; consume them all. Without a coding, `data`."""
         if self.undecodable or not data:
             return
-        if self._coding is None:
-            yield data
-            return
-        self._began = True
         try:
-            for piece in self._coding.pieces(data):
-                if len(piece) > self._left:
-                    self.undecodable = Undecodable.LIMIT
-                    return
-                self._left -= len(piece)
-                yield piece
-        except ValueError:
-            self.undecodable = Undecodable.MALFORMED
-            return
-        if self._coding.trailing:
-            self.undecodable = Undecodable.TRAILING
+            yield from self._undone(data, self._stages)
+        except _Bad as bad:
+            self.undecodable = bad.why
 
     def finish(self) -> Undecodable | None:
         """The body has ended. A body of no bytes needs no coding: HEAD and 304 announce one without sending it."""
-        if not self.undecodable and self._coding is not None and self._began and not self._coding.ended:
+        if not self.undecodable and any(stage.cut for stage in self._stages):
             self.undecodable = Undecodable.CUT
         return self.undecodable
+
+    def _undone(self, data: bytes, stages: list[_Stage]) -> Iterator[bytes]:
+        if not stages:
+            yield data
+            return
+        for piece in stages[0].feed(data):
+            yield from self._undone(piece, stages[1:])
+
+
+def coding_names(content_encoding: str | None) -> list[str]:
+    """The codings that a header names, in its order, in lower case, `identity` left out."""
+    names = [name for part in (content_encoding or "").split(",") if (name := part.strip().lower())]
+    return [name for name in names if name != "identity"]
