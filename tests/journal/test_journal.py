@@ -334,6 +334,14 @@ def test_frames_of_a_commit(journal, reader, draft, row):
     assert reader.wal_frames() - before <= 4 * 100
 
 
+def test_frames_of_an_event_that_changes_no_state(journal, reader, draft, row):
+    """The index of open actions is left alone: record and row, two pages, and now and then a new one."""
+    project = lambda s: [row(last_record=s[0])]  # noqa: E731
+    for _ in range(120):
+        journal.append([draft("EVENT", observation="x" * 300)], project, barrier=True).wait(WAIT_S)
+    assert reader.wal_frames() <= 3 * 120
+
+
 def test_group_commit_of_many_callers(home, draft):
     """P3: while one commit is on its way, all who come meanwhile share the next."""
     journal = home.journal()
