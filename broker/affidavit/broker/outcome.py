@@ -32,6 +32,7 @@ from affidavit.broker.terms import (
     State,
 )
 from affidavit.broker.wire.port import Fault, HttpEvidence, SetupFault, SetupStop
+from affidavit.broker.wire.ssh.port import SshEvidence
 
 # ---------------------------------------------------------------------------------------------------------------------
 # Moves (verdicts, section 7)
@@ -600,6 +601,21 @@ SETUP_ROWS: dict[tuple[Stage | None, SetupFault], tuple[Code, Retry]] = {
     (None, SetupFault.CERTIFICATE): (Code.CERT_INVALID, Retry.AFTER_CORRECTION),
     (None, SetupFault.CLIENT_CERTIFICATE): (Code.TLS_FAILED, Retry.AFTER_CORRECTION),
     (None, SetupFault.REFUSED): (Code.CONNECT_FAILED, Retry.BACKOFF),
+    **{
+        (stage, fault): (Code.SSH_TRANSPORT_FAILED, Retry.BACKOFF)
+        for stage in (Stage.SSH_VERSION, Stage.SSH_KEX, Stage.SSH_AUTH, Stage.SSH_CHANNEL, Stage.SSH_ENVIRONMENT)
+        for fault in (SetupFault.REFUSED, SetupFault.LIMIT, SetupFault.GARBLED)
+    },
+    (None, SetupFault.INCOMPATIBLE): (Code.SSH_TRANSPORT_FAILED, Retry.AFTER_CORRECTION),
+    (None, SetupFault.HOST_KEY_UNKNOWN): (Code.HOST_KEY_UNKNOWN, Retry.AFTER_CORRECTION),
+    (None, SetupFault.HOST_KEY_DIFFERS): (Code.HOST_KEY_MISMATCH, Retry.AFTER_CORRECTION),
+    (None, SetupFault.AUTH_REFUSED): (Code.SSH_AUTH_FAILED, Retry.AFTER_CORRECTION),
+    (None, SetupFault.AUTH_PARTIAL): (Code.SSH_AUTH_FAILED, Retry.AFTER_CORRECTION),
+    (Stage.SSH_AUTH, SetupFault.LIMIT): (Code.SSH_AUTH_FAILED, Retry.BACKOFF),
+    (None, SetupFault.CHANNEL_SHORTAGE): (Code.SSH_CHANNEL_REFUSED, Retry.BACKOFF),
+    (None, SetupFault.CHANNEL_PROHIBITED): (Code.SSH_CHANNEL_REFUSED, Retry.AFTER_CORRECTION),
+    (Stage.SSH_CHANNEL, SetupFault.LIMIT): (Code.SSH_CHANNEL_REFUSED, Retry.BACKOFF),
+    (None, SetupFault.VARIABLE_REFUSED): (Code.SSH_ENV_REFUSED, Retry.AFTER_CORRECTION),
 }
 
 
@@ -774,6 +790,63 @@ def deadline_verdict(evidence: HttpEvidence, meaning: Meaning, *, caller_gone: b
     if caller_gone and not evidence.anything_final:
         return _unknown(Code.CALLER_CANCELLED, meaning, "the caller ended; no answer by the deadline", "caller_ended")
     return _unknown(Code.REMOTE_DEADLINE, meaning, "no answer by the deadline")
+
+
+@dataclass(frozen=True, slots=True)
+class ExitMeaning:
+    """What the bound contract says of one exit status (`verdict.exit`)."""
+
+    outcome: Outcome
+    """Committed or rejected."""
+    retry: Retry | None = None
+
+
+def ssh_verdict(evidence: SshEvidence, meaning: Meaning, exits: Mapping[int, ExitMeaning]) -> Verdict:
+    """The verdict of a command that crossed the line and whose exchange has ended. `exits`: by exit status."""
+    assert evidence.crossed
+    if evidence.violation is not None:
+        return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, evidence.violation)
+    if evidence.exec_refused and evidence.complete:
+        return Verdict(Phase.REMOTE_EXECUTION, Outcome.REJECTED, Code.SSH_EXEC_REFUSED, Retry.AFTER_CORRECTION)
+    if not evidence.exited:
+        return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, evidence.observation)
+    if not evidence.complete:
+        retry = _exit_retry(evidence, meaning, zero=Retry.BACKOFF if meaning.idempotent else Retry.NEVER)
+        return Verdict(
+            Phase.REMOTE_EXECUTION,
+            Outcome.COMMITTED,
+            Code.REMOTE_RESULT_INCOMPLETE,
+            retry,
+            observation=evidence.observation or "the output was not whole at the deadline",
+        )
+    retry = _exit_retry(evidence, meaning, zero=Retry.NEVER)
+    said = exits.get(evidence.exit_status) if evidence.exit_status is not None else None
+    if said is None:
+        return Verdict(Phase.REMOTE_EXECUTION, Outcome.COMMITTED, Code.REMOTE_RESULT, retry)
+    if said.retry is not None and evidence.exit_status != 0:
+        retry = said.retry
+    code = Code.REMOTE_REJECTED if said.outcome is Outcome.REJECTED else Code.REMOTE_RESULT
+    return Verdict(Phase.REMOTE_EXECUTION, said.outcome, code, retry)
+
+
+def _exit_retry(evidence: SshEvidence, meaning: Meaning, *, zero: Retry) -> Retry:
+    if evidence.exit_status == 0:
+        return zero
+    return Retry.BACKOFF if meaning.idempotent else Retry.RECONCILE
+
+
+def ssh_deadline_verdict(
+    evidence: SshEvidence, meaning: Meaning, exits: Mapping[int, ExitMeaning], *, caller_gone: bool
+) -> Verdict:
+    """The verdict at the action's deadline while the exchange still runs (section 2).
+
+    Committed where the exit result is known and only output is missing: nothing more is waited for then.
+    """
+    if evidence.complete or evidence.fault is not None or evidence.violation is not None or evidence.exited:
+        return ssh_verdict(evidence, meaning, exits)
+    if caller_gone and not evidence.answered:
+        return _unknown(Code.CALLER_CANCELLED, meaning, "the caller ended; no answer by the deadline", "caller_ended")
+    return _unknown(Code.REMOTE_DEADLINE, meaning, "the command had not ended by the deadline")
 
 
 def cancel_verdict(meaning: Meaning) -> Verdict:

@@ -28,7 +28,7 @@ class SetupFault(StrEnum):
     REFUSED = "refused"
     """Refused, unreachable, or reset before the line."""
     LIMIT = "limit"
-    """The stage's own limit passed."""
+    """The stage's own limit passed. Over SSH the action's deadline is every stage's limit too."""
     DEADLINE = "deadline"
     """The action's deadline passed."""
     HANDSHAKE = "handshake"
@@ -37,6 +37,24 @@ class SetupFault(StrEnum):
     """Expired, wrong name, or not trusted."""
     CLIENT_CERTIFICATE = "client_certificate"
     """The peer asked for a client certificate and refused what it got."""
+    GARBLED = "garbled"
+    """What came is not SSH: garbage, a packet that is not authentic, a message out of its place."""
+    INCOMPATIBLE = "incompatible"
+    """The peer has no version of SSH, or no algorithm, that is accepted here."""
+    HOST_KEY_UNKNOWN = "host_key_unknown"
+    """No key is pinned for this SSH host."""
+    HOST_KEY_DIFFERS = "host_key_differs"
+    """The SSH host did not show the pinned key: it showed another, or has none of that kind."""
+    AUTH_REFUSED = "auth_refused"
+    """The SSH login was refused, or its method is not allowed."""
+    AUTH_PARTIAL = "auth_partial"
+    """The SSH login was good, and more factors are wanted."""
+    CHANNEL_SHORTAGE = "channel_shortage"
+    """The SSH channel was refused for want of resources."""
+    CHANNEL_PROHIBITED = "channel_prohibited"
+    """The SSH channel was refused for any other reason."""
+    VARIABLE_REFUSED = "variable_refused"
+    """The SSH server takes no environment variable of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +71,8 @@ class SetupStop:
     address: str | None = None
     detail: str = ""
     """For the sealed diagnosis."""
+    name: str | None = None
+    """The environment variable that was refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,18 +123,24 @@ class Fault(StrEnum):
     """What ended an exchange short of a complete answer, as seen by the transport."""
 
     CLOSED = "closed"
-    """The peer closed in order (a FIN, or close_notify where no close-delimited body was open)."""
+    """The peer closed in order (a FIN, or close_notify where no close-delimited body was open; over SSH also a
+    disconnect, or the end of the channel)."""
     RAGGED = "ragged"
     """The peer closed TLS without close_notify."""
     RESET = "reset"
     WRITE_FAILED = "write_failed"
     """The write failed, and nothing that settles the matter could be read afterwards."""
     MALFORMED = "malformed"
-    """Not HTTP/1, a head that does not parse or is over its limit, a status out of 100-599, broken chunks."""
+    """Not HTTP/1, a head that does not parse or is over its limit, a status out of 100-599, broken chunks; a packet
+    that is not authentic or not SSH."""
     FRAMING = "framing"
     """Conflicting lengths, Content-Length with Transfer-Encoding, or a plain FIN that would have to end the body."""
     UPGRADE = "upgrade"
     """101 that nobody asked for."""
+    SILENT = "silent"
+    """Nothing came any more, not even answers to keep-alive probes."""
+    CONTRADICTION = "contradiction"
+    """What the peer sent contradicts itself or the protocol's order, so none of it decides."""
     ABANDONED = "abandoned"
     """The broker closed the connection: recovery deadline, quit, or too many kept open. Before the line, with nothing
     sent: `crossed` and `stopped` stay unset then."""

@@ -1,0 +1,1 @@
+"""The SSH wire: one command on one channel, reported as evidence."""
