@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-
 from tests.e2e.rig import (
     Home,
     Practice,

@@ -57,6 +57,7 @@ class Server(Generic[C]):
             pass
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
         try:
+            os.fchmod(listener.fileno(), 0o600)  # on Linux the file is made with this mode: a kill leaves no laxer one
             listener.bind(str(self._path))
             os.chmod(self._path, 0o600)
             listener.listen(BACKLOG)
