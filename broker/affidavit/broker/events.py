@@ -362,9 +362,9 @@ def decode(kind: Kind, payload: Mapping[str, Any]) -> Event:
 
 def _plain(value: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for f in fields(value):
-        v = getattr(value, f.name)
-        if v == f.default or (v == {} and f.default_factory is dict):
+    for name, default in _defaults(type(value)):
+        v = getattr(value, name)
+        if v == default:
             continue
         if isinstance(v, StrEnum):
             v = str(v)
@@ -374,8 +374,20 @@ def _plain(value: Any) -> dict[str, Any]:
             v = list(v)
         elif isinstance(v, Mapping):
             v = dict(v)
-        out[f.name] = v
+        out[name] = v
     return out
+
+
+_DEFAULTS: dict[type[Any], tuple[tuple[str, Any], ...]] = {}
+
+
+def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
+    """The fields of an event with their defaults; MISSING, which equals no value, where there is none."""
+    found = _DEFAULTS.get(cls)
+    if found is None:
+        found = tuple((f.name, {} if f.default_factory is dict else f.default) for f in fields(cls))
+        _DEFAULTS[cls] = found
+    return found
 
 
 _READERS: dict[type[Any], dict[str, Any]] = {}

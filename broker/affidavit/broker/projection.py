@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any
 
 from affidavit.broker import events as ev
@@ -35,13 +36,28 @@ KEPT = 256
 """Finished invocations kept in memory; older ones are read back from the journal."""
 
 
+BEGINNINGS = (ev.ActionAccepted, ev.JobOpened)
+"""Events of an invocation whose id was just made: nothing of it needs to be looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Clear:
+    """What stands in the row in place of an invocation's texts: interned names and digests."""
+
+    target: Name | int | None
+    agent: Name | int | None
+    contract: Name | int | None
+    request: str | None
+    effect: str | None
+    key: str | None
+    program: str | None
+
+
 @dataclass(slots=True)
 class _Held:
     inv: Invocation
     receipt: Receipt
-    names: tuple[int | None, int | None, int | None] | None
-    """The row's interned names where the texts are sealed to us."""
-    digests: tuple[str | None, ...] | None = None
+    clear: _Clear
 
 
 class Projection:
@@ -68,22 +84,25 @@ class Projection:
     ) -> tuple[Invocation, Receipt]:
         """Append events of one invocation, in order, as of `at` (now). Raises IllegalMove; then nothing changed."""
         at = at if at is not None else self._clock.wall()
-        held = self._held.get(invocation_id) or self._load(invocation_id)
+        held = self._held.get(invocation_id)
+        if held is None and not isinstance(events[0], BEGINNINGS):
+            held = self._load(invocation_id)
         before = held.inv if held else None
-        folded: list[Invocation] = []
+        folded: list[tuple[Invocation, _Clear]] = []
 
         def project(seqs: Sequence[int]) -> Sequence[ActionRow]:
             inv = before
             for seq, event in zip(seqs, events, strict=True):
                 inv = apply(inv, event, invocation_id=invocation_id, seq=seq, at=at)
             assert inv is not None
-            folded.append(inv)
-            return (self._row(inv, held),)
+            clear = self._clear(inv, held)
+            folded.append((inv, clear))
+            return (_row(inv, clear),)
 
         drafts = [Draft(str(e.kind), invocation_id, ev.encode(e), at) for e in events]
         receipt = self._journal.append(drafts, project, barrier=barrier, blobs=blobs)
-        inv = folded[0]
-        self._hold(inv, receipt, held)
+        inv, clear = folded[0]
+        self._hold(_Held(inv, receipt, clear), new=held is None)
         for listener in self._listeners:
             listener(inv)
         return inv, receipt
@@ -121,10 +140,8 @@ class Projection:
     def operation(self, operation_id: OperationId) -> Operation:
         """All bound invocations of an operation, oldest first; none if it is not known."""
         ids = self._operations.get(operation_id)
-        if ids is None:
+        if ids is None:  # so none of them is held: those that exist are durable
             ids = [InvocationId(v.invocation_id) for v in reversed(self._reader.actions_of(operation_id))]
-            ids += [i for i, h in self._held.items() if h.inv.operation_id == operation_id and bound(h.inv)]
-            ids = list(dict.fromkeys(ids))
         return Operation(tuple(m for m in map(self.get, ids) if m is not None))
 
     def operation_of(self, inv: Invocation) -> Operation:
@@ -223,14 +240,14 @@ class Projection:
             return self.opener.payload(record)
         return None
 
-    def _hold(self, inv: Invocation, receipt: Receipt, before: _Held | None) -> None:
-        self._held[inv.invocation_id] = _Held(
-            inv, receipt, before.names if before else None, before.digests if before else None
-        )
+    def _hold(self, held: _Held, *, new: bool) -> None:
+        inv = held.inv
+        self._held[inv.invocation_id] = held
         if inv.operation_id is not None and bound(inv):
             ids = self._operations.get(inv.operation_id)
             if ids is None:
-                ids = [m.invocation_id for m in self.operation(inv.operation_id).members]
+                first = new and inv.retry_of is None and inv.refers_to is None
+                ids = [] if first else [m.invocation_id for m in self.operation(inv.operation_id).members]
                 self._operations[inv.operation_id] = ids
             if inv.invocation_id not in ids:
                 ids.append(inv.invocation_id)
@@ -238,85 +255,102 @@ class Projection:
             self._evict()
 
     def _evict(self) -> None:
-        for invocation_id, held in list(self._held.items()):
-            if len(self._held) <= KEPT:
-                return
-            if held.inv.finished and held.receipt.done:
-                del self._held[invocation_id]
-                operation_id = held.inv.operation_id
-                if operation_id is not None and operation_id in self._operations:
-                    ids = self._operations[operation_id]
-                    if not any(i in self._held for i in ids):
-                        del self._operations[operation_id]
+        done = (held.inv for held in self._held.values() if held.inv.finished and held.receipt.done)
+        for inv in list(islice(done, len(self._held) - KEPT)):
+            del self._held[inv.invocation_id]
+            if inv.operation_id is not None and inv.operation_id in self._operations:
+                ids = self._operations[inv.operation_id]
+                if not any(i in self._held for i in ids):
+                    del self._operations[inv.operation_id]
 
     def _load(self, invocation_id: InvocationId) -> _Held | None:
         view = self._reader.action(invocation_id)
         if view is None:
             return None
-        names = (view.target, view.agent, view.contract)
-        digests = (view.request_digest, view.effect_digest, view.key_digest, view.program_digest)
+        clear = _Clear(
+            target=view.target,
+            agent=view.agent,
+            contract=view.contract,
+            request=view.request_digest,
+            effect=view.effect_digest,
+            key=view.key_digest,
+            program=view.program_digest,
+        )
         receipt = _Durable()
         if self.opener is None:
-            return _Held(from_columns(view), receipt, names, digests)
+            return _Held(from_columns(view), receipt, clear)
         inv: Invocation | None = None
         for record, payload in self.records(invocation_id):
             event = ev.decode(Kind(record.kind), payload or {})
             inv = apply(inv, event, invocation_id=invocation_id, seq=record.seq, at=Micros(record.at))
-        return _Held(inv, receipt, None) if inv is not None else None
+        return _Held(inv, receipt, clear) if inv is not None else None
 
-    def _row(self, inv: Invocation, before: _Held | None) -> ActionRow:
-        names, digests = (before.names, before.digests) if before and inv.partial else (None, None)
+    def _clear(self, inv: Invocation, before: _Held | None) -> _Clear:
+        """What stands for the texts of `inv`: as before where they are as before, or are sealed to us."""
+        if before is not None and (inv.partial or _texts(inv) == _texts(before.inv)):
+            return before.clear
         target = None
         if inv.target is not None:
             target = f"{inv.target.get('method', '')} {inv.target.get('url', '').partition('?')[0]}".strip()
-        request, effect, key, program = digests or (
-            self._digest("request", inv.request_fingerprint) if inv.request_fingerprint else None,
-            self._digest("effect", inv.effect_digest) if inv.effect_digest else None,
-            self._digest("key", inv.key) if inv.key else None,
-            self._digest("program", inv.program) if inv.program else None,
+        return _Clear(
+            target=Name("target", target) if target else None,
+            agent=Name("agent", inv.agent.partition(",")[0]) if inv.agent else None,
+            contract=Name("contract", inv.contract_id) if inv.contract_id else None,
+            request=self._digest("request", inv.request_fingerprint) if inv.request_fingerprint else None,
+            effect=self._digest("effect", inv.effect_digest) if inv.effect_digest else None,
+            key=self._digest("key", inv.key) if inv.key else None,
+            program=self._digest("program", inv.program) if inv.program else None,
         )
-        return ActionRow(
-            invocation_id=inv.invocation_id,
-            operation_id=inv.operation_id if inv.operation_id and bound(inv) else "",
-            correlation_id=inv.correlation_id,
-            session_id=inv.session_id,
-            accepted_at=inv.accepted_at,
-            dispatched_at=inv.dispatched_at,
-            settled_at=inv.settled_at,
-            state=str(inv.state),
-            phase=str(inv.phase),
-            outcome=str(inv.outcome),
-            code=str(inv.code),
-            retry=str(inv.retry),
-            effect=str(inv.effect) if inv.effect else None,
-            idempotent=inv.idempotent,
-            needs=inv.needs,
-            refers_to=inv.refers_to,
-            retry_of=inv.retry_of,
-            attempt=inv.attempt,
-            generation=inv.generation,
-            attempts_limit=inv.attempts_limit,
-            accepted_record=inv.accepted_record,
-            dispatch_record=inv.dispatch_record,
-            last_record=inv.last.record if inv.last else None,
-            last_stage=inv.last.stage if inv.last else None,
-            last_at=inv.last.at if inv.last else None,
-            result_record=inv.result_record,
-            window_open_until=inv.window_open_until,
-            request_deadline=inv.request_deadline,
-            recovery_deadline=inv.recovery_deadline,
-            has_lookup=inv.has_lookup,
-            key_kept=inv.key is not None or inv.window_open_until is not None,
-            source=str(inv.source) if inv.source else None,
-            delivery=inv.delivery,
-            request_digest=request,
-            effect_digest=effect,
-            key_digest=key,
-            program_digest=program,
-            target=names[0] if names else Name("target", target) if target else None,
-            agent=names[1] if names else Name("agent", inv.agent.partition(",")[0]) if inv.agent else None,
-            contract=names[2] if names else Name("contract", inv.contract_id) if inv.contract_id else None,
-        )
+
+
+def _texts(inv: Invocation) -> tuple[object, ...]:
+    """What `_Clear` stands for."""
+    return inv.target, inv.agent, inv.contract_id, inv.request_fingerprint, inv.effect_digest, inv.key, inv.program
+
+
+def _row(inv: Invocation, clear: _Clear) -> ActionRow:
+    return ActionRow(
+        invocation_id=inv.invocation_id,
+        operation_id=inv.operation_id if inv.operation_id and bound(inv) else "",
+        correlation_id=inv.correlation_id,
+        session_id=inv.session_id,
+        accepted_at=inv.accepted_at,
+        dispatched_at=inv.dispatched_at,
+        settled_at=inv.settled_at,
+        state=str(inv.state),
+        phase=str(inv.phase),
+        outcome=str(inv.outcome),
+        code=str(inv.code),
+        retry=str(inv.retry),
+        effect=str(inv.effect) if inv.effect else None,
+        idempotent=inv.idempotent,
+        needs=inv.needs,
+        refers_to=inv.refers_to,
+        retry_of=inv.retry_of,
+        attempt=inv.attempt,
+        generation=inv.generation,
+        attempts_limit=inv.attempts_limit,
+        accepted_record=inv.accepted_record,
+        dispatch_record=inv.dispatch_record,
+        last_record=inv.last.record if inv.last else None,
+        last_stage=inv.last.stage if inv.last else None,
+        last_at=inv.last.at if inv.last else None,
+        result_record=inv.result_record,
+        window_open_until=inv.window_open_until,
+        request_deadline=inv.request_deadline,
+        recovery_deadline=inv.recovery_deadline,
+        has_lookup=inv.has_lookup,
+        key_kept=inv.key is not None or inv.window_open_until is not None,
+        source=str(inv.source) if inv.source else None,
+        delivery=inv.delivery,
+        request_digest=clear.request,
+        effect_digest=clear.effect,
+        key_digest=clear.key,
+        program_digest=clear.program,
+        target=clear.target,
+        agent=clear.agent,
+        contract=clear.contract,
+    )
 
 
 class _Durable(Receipt):
