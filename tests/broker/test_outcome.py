@@ -322,6 +322,17 @@ SETUP_CASES = [
     (Stage.TLS_HANDSHAKE, SetupFault.DEADLINE, "CONNECT_TIMEOUT", "backoff"),
     (Stage.TLS_HANDSHAKE, SetupFault.CLIENT_CERTIFICATE, "TLS_FAILED", "after_correction"),
     (Stage.CERTIFICATE, SetupFault.CERTIFICATE, "CERT_INVALID", "after_correction"),
+    (Stage.DNS, SetupFault.PROXY_UNREACHABLE, "PROXY_FAILED", "backoff"),
+    (Stage.TCP_CONNECT, SetupFault.PROXY_UNREACHABLE, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.LIMIT, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.REFUSED, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.HANDSHAKE, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.CERTIFICATE, "PROXY_FAILED", "after_correction"),
+    (Stage.PROXY_TUNNEL, SetupFault.CLIENT_CERTIFICATE, "PROXY_FAILED", "after_correction"),
+    (Stage.PROXY_TUNNEL, SetupFault.PROXY_GARBLED, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.PROXY_ERROR, "PROXY_FAILED", "backoff"),
+    (Stage.PROXY_TUNNEL, SetupFault.PROXY_REFUSED, "PROXY_FAILED", "after_correction"),
+    (Stage.PROXY_TUNNEL, SetupFault.DEADLINE, "CONNECT_TIMEOUT", "backoff"),
 ]
 
 
@@ -338,7 +349,7 @@ def test_setup_rows(stage: Stage, fault: SetupFault, code: str, retry: str) -> N
 
 
 def test_every_setup_fault_has_a_row_at_every_http_stage() -> None:
-    stages = (Stage.DNS, Stage.TCP_CONNECT, Stage.TLS_HANDSHAKE, Stage.CERTIFICATE)
+    stages = (Stage.DNS, Stage.TCP_CONNECT, Stage.PROXY_TUNNEL, Stage.TLS_HANDSHAKE, Stage.CERTIFICATE)
     rows = {(s, f) for s, f in oc.SETUP_ROWS if s is not None} | {
         (s, f) for _, f in oc.SETUP_ROWS if (None, f) in oc.SETUP_ROWS for s in stages
     }

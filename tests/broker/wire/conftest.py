@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from collections.abc import AsyncIterator
 
 import pytest
 import trustme
@@ -39,3 +40,10 @@ def server_tls12(authority: trustme.CA) -> ssl.SSLContext:
 @pytest.fixture
 def wire(client_tls: ssl.SSLContext) -> DirectWire:
     return DirectWire(tls=client_tls)
+
+
+@pytest.fixture
+async def sharing(wire: DirectWire) -> AsyncIterator[DirectWire]:
+    """A wire some of whose connections stay open after their exchange, to the test's end."""
+    yield wire
+    wire.close_idle()

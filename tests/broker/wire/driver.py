@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from tests.broker.wire.peer import Peer
 
 from affidavit.broker.wire.exchange import DirectWire, SinkExchange
-from affidavit.broker.wire.port import AddressCheck, Connection, HttpEvidence, PreparedRequest, SetupLimits
+from affidavit.broker.wire.port import (
+    AddressCheck,
+    Connection,
+    HttpEvidence,
+    PreparedRequest,
+    ProxyRoute,
+    SetupLimits,
+    TlsTerms,
+)
 
 BOUND_S = 20.0
 """No test needs this long; one that does has hung."""
@@ -100,6 +108,9 @@ def drive(
     limits: SetupLimits | None = None,
     deadline_s: float = 10.0,
     close_completes: bool = False,
+    tls: TlsTerms | None = None,
+    proxy: ProxyRoute | None = None,
+    reuse: str | None = None,
 ) -> Drive:
     line = line or ToldLine()
     sink = sink or KeptBody()
@@ -111,6 +122,9 @@ def drive(
         limits=limits or SetupLimits(),
         deadline=asyncio.get_running_loop().time() + deadline_s,
         close_completes=close_completes,
+        tls=tls,
+        proxy=proxy,
+        reuse=reuse,
     )
     return Drive(exchange, line, sink)
 
@@ -119,6 +133,14 @@ async def post(wire: DirectWire, peer: Peer, **options: object) -> tuple[HttpEvi
     """POST to a peer and run to the end."""
     scheme = "https" if peer.tls is not None else "http"
     run = drive(wire, prepared(peer.port, scheme=scheme, host=peer.host), **options)  # type: ignore[arg-type]
+    return await run.run(), run
+
+
+async def read(wire: DirectWire, peer: Peer, reuse: str | None = "r", **options: object) -> tuple[HttpEvidence, Drive]:
+    """GET from a peer, on a connection that is shared under `reuse`, and run to the end."""
+    scheme = "https" if peer.tls is not None else "http"
+    request = prepared(peer.port, scheme=scheme, host=peer.host, method="GET", body=b"")
+    run = drive(wire, request, reuse=reuse, **options)  # type: ignore[arg-type]
     return await run.run(), run
 
 

@@ -34,6 +34,7 @@ class Call:
         """Why the client broke off the handshake, in OpenSSL's words."""
         self.client_ended: str | None = None
         """How the client's half ended: fin, close_notify, ragged or reset."""
+        self._taken = 0
         self._release = release
         self._sock = sock
         self._loop = asyncio.get_running_loop()
@@ -67,6 +68,15 @@ class Call:
                 raise ConnectionError("the request broke off")
             body = bytes(self.received).partition(b"\r\n\r\n")[2]
         return bytes(self.received)
+
+    async def next_request(self) -> bytes:
+        """Read the next request on this connection, one without a body."""
+        start = self._taken
+        while b"\r\n\r\n" not in self.received[start:]:
+            if not await self._more():
+                raise ConnectionError("the request broke off")
+        self._taken = self.received.index(b"\r\n\r\n", start) + 4
+        return bytes(self.received[start : self._taken])
 
     async def read_until(self, mark: bytes) -> bytes:
         while mark not in self.received:
@@ -250,6 +260,48 @@ def replies(data: bytes) -> Script:
         await call.send(data)
         await call.fin()
         await call.read_to_end()
+
+    return script
+
+
+def serves(*answers: bytes) -> Script:
+    """Read a request and send an answer, for each of these, then hold the connection."""
+
+    async def script(call: Call) -> None:
+        for data in answers:
+            await call.next_request()
+            await call.send(data)
+        await call.read_to_end()
+
+    return script
+
+
+def tunnels(port: int, said: bytes = b"HTTP/1.1 200 Connection established\r\n\r\n") -> Script:
+    """A proxy: whatever host CONNECT names, the tunnel leads to this port on loopback."""
+
+    async def script(call: Call) -> None:
+        asked = len(await call.read_until(b"\r\n\r\n"))
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+
+        async def up() -> None:
+            passed = asked
+            while await call._more():
+                writer.write(call.received[passed:])
+                passed = len(call.received)
+
+        async def down() -> None:
+            while data := await reader.read(65536):
+                await call.send(data)
+
+        await call.send(said)
+        ways = [asyncio.ensure_future(up()), asyncio.ensure_future(down())]
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for way in ways:
+                way.cancel()
+            await asyncio.gather(*ways, return_exceptions=True)
+            writer.close()
 
     return script
 

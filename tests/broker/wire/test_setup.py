@@ -14,8 +14,9 @@ from tests.broker.wire.test_dial import black_hole
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire import dial
 from affidavit.broker.wire.dial import Address
-from affidavit.broker.wire.port import AddressCheck, SetupFault, SetupLimits, SetupStop
+from affidavit.broker.wire.port import AddressCheck, SetupFault, SetupLimits, SetupStop, TlsTerms
 from affidavit.broker.wire.setup import Abandoned, Setup, Stopped
+from affidavit.broker.wire.tls import Contexts
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 
@@ -44,7 +45,8 @@ def setup(
         allow=allow,
         limits=limits or SetupLimits(BOUND_S, BOUND_S, BOUND_S),
         deadline=asyncio.get_running_loop().time() + deadline_s,
-        tls=tls,
+        contexts=Contexts(tls),
+        terms=TlsTerms(),
         resolve=resolve or answers,
     )
 
@@ -157,7 +159,7 @@ async def test_what_is_there_before_the_line_is_handed_on(client_tls: ssl.SSLCon
         link, address = await tried.connect()
         await (await peer.call()).over.wait()
         assert tried.last_look(link).data == answer(b"early")
-        assert address == f"127.0.0.1:{peer.port}"
+        assert address.peer == f"127.0.0.1:{peer.port}"
         link.close()
 
 

@@ -101,6 +101,16 @@ class Answer:
         return self.complete or self.fault is not None
 
     @property
+    def leaves_open(self) -> bool:
+        """Whether the next answer can be told from this one: the stream stays open for it, and nothing came after this
+        one's exact end.
+
+        False after an answer without a body, where a peer that sends one nevertheless would not be seen in time.
+        """
+        done = self._framing.our_state is h11.DONE and self._framing.their_state is h11.DONE
+        return self.complete and done and not self._framing.trailing_data[0]
+
+    @property
     def diagnostic(self) -> bytes:
         """The first bytes of an answer that is not complete."""
         if self.complete or self.place is Place.NOTHING:
@@ -240,6 +250,8 @@ def framing(method: str, version: bytes, status: int, fields: list[tuple[bytes, 
 
     `close` means that only the end of the stream tells it. Raises _Broken where two readers could come to two ends.
     """
+    if method == "CONNECT":
+        return "head"  # Success has no body whatever its lengths (RFC 9110, 9.3.6); after a refusal nothing is read.
     lengths = [value for name, value in fields if name == b"content-length"]
     codings = [value.lower() for name, value in fields if name == b"transfer-encoding"]
     if lengths and codings:

@@ -4,18 +4,19 @@
                                                answer's bytes, read while the request is still written
 
 Up to `cross` a failure is a `SetupStop`, after it a `Fault`; where an error was caught decides nothing (R13). A
-connection serves one exchange: a second answer, bytes after the end and a late reset have no other call to meet.
+connection serves one exchange: a second answer, bytes after the end and a late reset have no other call to meet. The
+exception is a read whose caller names with whom it may share: `idle` says when. Nothing is ever sent twice.
 """
 
 from __future__ import annotations
 
-import secrets
 import ssl
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 
 from affidavit.broker.wire.answer import Answer, Place
 from affidavit.broker.wire.dial import Resolver, system_resolver
+from affidavit.broker.wire.idle import Idle, Kept, Key, Lease
 from affidavit.broker.wire.link import Ending, Link, Received, system_code
 from affidavit.broker.wire.port import (
     AddressCheck,
@@ -25,12 +26,15 @@ from affidavit.broker.wire.port import (
     HttpEvidence,
     Line,
     PreparedRequest,
+    ProxyRoute,
     SetupLimits,
     SetupStop,
+    TlsTerms,
 )
 from affidavit.broker.wire.prepared import serialise
 from affidavit.broker.wire.setup import Abandoned, Setup, Stopped
-from affidavit.broker.wire.tls import build_context
+from affidavit.broker.wire.tls import Contexts
+from affidavit.broker.wire.tunnel import Tunnel
 
 _ENDED_BY = {
     Fault.CLOSED: "closed by peer",
@@ -42,14 +46,16 @@ _ENDED_BY = {
 
 
 class DirectWire:
-    """Reaches targets without a proxy, HTTP/1.1 only, each exchange on a connection of its own.
+    """Reaches targets over HTTP/1.1, straight or through a proxy that is named with each exchange.
 
-    `tls` defaults to one that trusts the system's authorities; it is built once and shared. Owned by the loop's thread.
+    `tls` serves exchanges without terms of their own; None builds one that trusts the system's authorities. Owned by
+    the loop's thread.
     """
 
     def __init__(self, *, tls: ssl.SSLContext | None = None, resolve: Resolver = system_resolver) -> None:
-        self._tls = tls or build_context()
+        self._contexts = Contexts(tls)
         self._resolve = resolve
+        self._idle = Idle()
 
     def exchange(
         self,
@@ -61,14 +67,23 @@ class DirectWire:
         limits: SetupLimits,
         deadline: float,
         close_completes: bool = False,
+        tls: TlsTerms | None = None,
+        proxy: ProxyRoute | None = None,
+        reuse: str | None = None,
     ) -> SinkExchange:
         """As `HttpWire.exchange`. Raises ValueError for a request that is not valid HTTP."""
-        return SinkExchange(
-            self.flight(
-                request, line=line, allow=allow, limits=limits, deadline=deadline, close_completes=close_completes
-            ),
-            sink,
+        flight = self.flight(
+            request,
+            line=line,
+            allow=allow,
+            limits=limits,
+            deadline=deadline,
+            close_completes=close_completes,
+            tls=tls,
+            proxy=proxy,
+            reuse=reuse,
         )
+        return SinkExchange(flight, sink)
 
     def flight(
         self,
@@ -79,8 +94,13 @@ class DirectWire:
         limits: SetupLimits,
         deadline: float,
         close_completes: bool = False,
+        tls: TlsTerms | None = None,
+        proxy: ProxyRoute | None = None,
+        reuse: str | None = None,
     ) -> Flight:
         """The same, for who pulls the body instead of giving a sink."""
+        if proxy is not None and request.scheme != "https":
+            raise ValueError("only https goes through a proxy")
         outgoing, framing = serialise(request)
         setup = Setup(
             scheme=request.scheme,
@@ -89,10 +109,21 @@ class DirectWire:
             allow=allow,
             limits=limits,
             deadline=deadline,
-            tls=self._tls,
+            contexts=self._contexts,
+            terms=tls or TlsTerms(),
             resolve=self._resolve,
+            tunnel=Tunnel(proxy, request.host, request.port) if proxy is not None else None,
         )
-        return Flight(outgoing, Answer(request.method, framing, close_completes=close_completes), setup, line)
+        lease = None
+        if reuse is not None:
+            route = proxy.authority if proxy is not None else None
+            lease = self._idle.lease(Key(reuse, request.scheme, request.host, request.port, route))
+        answer = Answer(request.method, framing, close_completes=close_completes)
+        return Flight(outgoing, answer, setup, line, lease)
+
+    def close_idle(self) -> None:
+        """As `HttpWire.close_idle`."""
+        self._idle.close()
 
 
 class Flight:
@@ -101,13 +132,16 @@ class Flight:
     Remote faults are evidence; what the line raises comes through, as does cancellation, and both close the link.
     """
 
-    def __init__(self, outgoing: bytes, answer: Answer, setup: Setup, line: Line) -> None:
+    def __init__(self, outgoing: bytes, answer: Answer, setup: Setup, line: Line, lease: Lease | None) -> None:
         self._outgoing = memoryview(outgoing)
         """What the socket has not taken yet; the request and its secret are let go with the last byte."""
         self._answer = answer
         self._setup: Setup | None = setup
         self._line = line
+        self._lease = lease
         self._link: Link | None = None
+        self._ip = ""
+        """Where the link leads."""
         self._connection: Connection | None = None
         self._stopped: SetupStop | None = None
         self._crossed = False
@@ -225,9 +259,16 @@ class Flight:
     async def _reach_the_line(self) -> None:
         """Set up and cross, unless either stops the exchange."""
         assert self._setup is not None, "an exchange is started once"
+        found = Received()
         try:
-            self._link, peer = await self._setup.connect()
-            found = self._setup.last_look(self._link)
+            kept = self._lease.take(self._setup.permits) if self._lease is not None else None
+            if kept is not None:
+                self._link, self._connection, self._ip = kept.link, kept.connection, kept.ip
+            else:
+                self._link, address = await self._setup.connect()
+                found = self._setup.last_look(self._link)
+                self._ip = address.ip
+                self._connection = self._setup.described(self._link, address)
         except Stopped as stopped:
             self._stopped = stopped.stop
             return
@@ -235,7 +276,6 @@ class Flight:
             return
         finally:
             self._setup = None
-        self._connection = Connection(f"c-{secrets.token_hex(6)}", peer, identity=self._link.identity)
         await self._line.cross(self._connection)
         self._crossed = True
         if self._abandoned:
@@ -289,12 +329,23 @@ class Flight:
         return parts
 
     def _shut(self) -> None:
-        """Close the link; an exchange that had not ended has been abandoned."""
+        """Part with the link; an exchange that had not ended has been abandoned."""
         if not self.ended:
             self._abandoned = True
         self._outgoing = memoryview(b"")
-        if self._link is not None:
+        if self._link is None:
+            return
+        if self._lease is not None and self._connection is not None and self._serves_again:
+            link, self._link = self._link, None
+            self._lease.give(Kept(link, self._connection, self._ip))
+        else:
             self._link.close()
+
+    @property
+    def _serves_again(self) -> bool:
+        """Whether nothing of this exchange can meet the next one on its connection."""
+        in_turn = self._request_complete and not self._early and self._before_bytes == 0
+        return in_turn and not self._abandoned and self._answer.leaves_open
 
 
 class SinkExchange:

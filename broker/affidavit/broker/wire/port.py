@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from affidavit.broker.secret import Secret
 from affidavit.broker.terms import Stage
 
 
@@ -55,6 +56,14 @@ class SetupFault(StrEnum):
     """The SSH channel was refused for any other reason."""
     VARIABLE_REFUSED = "variable_refused"
     """The SSH server takes no environment variable of that name."""
+    PROXY_UNREACHABLE = "proxy_unreachable"
+    """The proxy's name is not found, or no connection to it comes about."""
+    PROXY_GARBLED = "proxy_garbled"
+    """What the proxy answered to CONNECT is not HTTP/1, or more than a head."""
+    PROXY_ERROR = "proxy_error"
+    """The proxy answered 5xx to CONNECT."""
+    PROXY_REFUSED = "proxy_refused"
+    """The proxy gave any other answer to CONNECT that opens no tunnel: 3xx, 407, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,10 +76,11 @@ class SetupStop:
     """The stage where it stopped."""
     fault: SetupFault
     system: str
-    """The system's own code: ECONNREFUSED, EAI_AGAIN, CERT_EXPIRED, ... never a library's exception name."""
+    """The system's own code: ECONNREFUSED, EAI_AGAIN, CERT_EXPIRED, ... never a library's exception name. A proxy's
+    answer is HTTP_407 and the like."""
     address: str | None = None
     detail: str = ""
-    """For the sealed diagnosis."""
+    """For the sealed diagnosis; a proxy's Proxy-Status stands here (RFC 9209)."""
     name: str | None = None
     """The environment variable that was refused."""
 
@@ -81,10 +91,15 @@ class Connection:
 
     id: str
     peer: str
-    """Address and port as `203.0.113.7:443` or `[2001:db8::1]:443`."""
+    """Address and port as `203.0.113.7:443` or `[2001:db8::1]:443`; behind a proxy, the proxy's."""
     reused: bool = False
+    """It served an earlier request of the same `reuse`: no set-up was done for this one (R17)."""
     identity: str | None = None
-    """`sha256:` of the peer's leaf certificate in DER; None without TLS."""
+    """`sha256:` of the target's leaf certificate in DER; None without TLS."""
+    resolved_by: str | None = None
+    """`proxy` where the proxy looks up the target's name; None where it was looked up, or nothing had to be, here."""
+    proxy: str | None = None
+    """The proxy's host and port, as in a URL; None without one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +121,59 @@ class PreparedRequest:
     body: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ClientCertificate:
+    """What a target that asks who calls is shown (mutual TLS)."""
+
+    chain: bytes
+    """PEM certificates, the client's own first."""
+    key: Secret
+    """Its private key in PEM, not encrypted. Lent once, when set-up begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsTerms:
+    """What TLS with one target goes by, beyond what holds for all."""
+
+    authorities: bytes = b""
+    """PEM certificates that are trusted beside the system's."""
+    client: ClientCertificate | None = None
+
+
+class KeyUnusable(Exception):
+    """A client certificate and its key cannot be used: malformed, encrypted, or not a pair. Nothing was attempted.
+
+    `system` is OpenSSL's reason, which names no value.
+    """
+
+    def __init__(self, system: str) -> None:
+        super().__init__(system)
+        self.system = system
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyRoute:
+    """An HTTP proxy that is asked for a tunnel to the target (CONNECT; RFC 9110, 9.3.6). Operator's data.
+
+    Its own address is not put to an AddressCheck: the operator named it, and in a company's network it is private.
+    """
+
+    host: str
+    """An A-label name or a literal, IPv6 without brackets."""
+    port: int
+    tls: bool = False
+    """Whether the proxy itself is spoken to over TLS."""
+    authorization: bytes | None = field(default=None, repr=False)
+    """Value of Proxy-Authorization. The proxy alone sees it."""
+    authorities: bytes = b""
+    """PEM certificates that are trusted for the proxy's own certificate, beside the system's."""
+
+    @property
+    def authority(self) -> str:
+        """Host and port as in a URL."""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
 AddressCheck = Callable[[str], bool]
 """Whether this resolved address may be connected to. Every address of a DNS answer must pass."""
 
@@ -117,6 +185,8 @@ class SetupLimits:
     dns_s: float = 5.0
     tcp_connect_s: float = 10.0
     tls_handshake_s: float = 10.0
+    proxy_tunnel_s: float = 10.0
+    """For TLS with the proxy and its answer to CONNECT together."""
 
 
 class Fault(StrEnum):
@@ -210,7 +280,10 @@ class Exchange(Protocol):
         """What is known at this moment."""
 
     async def run(self) -> HttpEvidence:
-        """Drive the exchange to its end. Remote faults are evidence; only what `Line.cross` raises comes through."""
+        """Drive the exchange to its end. Remote faults are evidence; only what `Line.cross` raises comes through.
+
+        Before anything is attempted KeyUnusable, and what the key's Secret raises, come through too.
+        """
 
     def close(self) -> None:
         """Close the connection now, in any step; `run` then returns with Fault.ABANDONED, `crossed` or not.
@@ -232,6 +305,19 @@ class HttpWire(Protocol):
         limits: SetupLimits,
         deadline: float,
         close_completes: bool = False,
+        tls: TlsTerms | None = None,
+        proxy: ProxyRoute | None = None,
+        reuse: str | None = None,
     ) -> Exchange:
-        """Prepare one exchange. `deadline` is the loop's time at which set-up must stop; after the line the engine
-        keeps the clock. `close_completes`: the contract lets a plain FIN end the body."""
+        """Prepare one exchange. Raises ValueError for one that cannot be sent; the error names no value.
+
+        `deadline` is the loop's time at which set-up must stop; after the line the engine keeps the clock.
+        `close_completes`: the contract lets a plain FIN end the body. `proxy`: for https alone.
+
+        `reuse` names, opaquely, whose connections may serve this exchange and take in its own afterwards: a key made
+        of the origin, the credential's version and what TLS and proxy go by. For reads only; None: a fresh connection
+        that serves nobody else.
+        """
+
+    def close_idle(self) -> None:
+        """Close every connection kept for reuse, and keep none of those now in use: at lock and quit."""

@@ -17,8 +17,10 @@ from affidavit.broker.wire.port import (
     HttpEvidence,
     Line,
     PreparedRequest,
+    ProxyRoute,
     SetupLimits,
     SetupStop,
+    TlsTerms,
 )
 
 
@@ -31,10 +33,13 @@ class Stop:
 
 @dataclass(frozen=True, slots=True)
 class Cross:
-    """Set-up has succeeded: ask the line."""
+    """Set-up has succeeded, or none was needed: ask the line."""
 
     peer: str = "127.0.0.1:80"
     identity: str | None = None
+    reused: bool = False
+    resolved_by: str | None = None
+    proxy: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +134,8 @@ class ScriptedExchange:
         match step:
             case Stop(stop):
                 self._note(stopped=stop)
-            case Cross(peer, identity):
-                connection = Connection(f"c-{self._number}", peer, identity=identity)
+            case Cross(peer, identity, reused, resolved_by, proxy):
+                connection = Connection(f"c-{self._number}", peer, reused, identity, resolved_by, proxy)
                 self._note(connection=connection)
                 await self._line.cross(connection)
                 self._note(crossed=True)
@@ -167,13 +172,26 @@ class ScriptedExchange:
 _AFTER_THE_LINE = {"bytes_sent", "status", "body_bytes", "complete"}
 
 
+@dataclass(frozen=True, slots=True)
+class Way:
+    """By which way an exchange was to go."""
+
+    tls: TlsTerms | None
+    proxy: ProxyRoute | None
+    reuse: str | None
+
+
 class ScriptedWire:
     """Plays one script for each exchange, in order. As `port.HttpWire`."""
 
     def __init__(self, *scripts: Sequence[Step]) -> None:
         self.requests: list[PreparedRequest] = []
         """What each exchange was asked to send, whether or not it came to that."""
+        self.ways: list[Way] = []
+        """One for each of them."""
         self.exchanges: list[ScriptedExchange] = []
+        self.closed_idle = 0
+        """How often what was kept was to be closed."""
         self._scripts = list(scripts)
 
     def exchange(
@@ -186,14 +204,21 @@ class ScriptedWire:
         limits: SetupLimits,
         deadline: float,
         close_completes: bool = False,
+        tls: TlsTerms | None = None,
+        proxy: ProxyRoute | None = None,
+        reuse: str | None = None,
     ) -> ScriptedExchange:
         assert len(self.exchanges) < len(self._scripts), "an exchange that no script foresaw"
         steps = self._scripts[len(self.exchanges)]
         size = sum(len(name) + len(value) + 4 for name, value in request.headers) + len(request.body)
         exchange = ScriptedExchange(len(self.exchanges) + 1, steps, size, line, sink)
         self.requests.append(request)
+        self.ways.append(Way(tls, proxy, reuse))
         self.exchanges.append(exchange)
         return exchange
+
+    def close_idle(self) -> None:
+        self.closed_idle += 1
 
     @property
     def crossed(self) -> int:

@@ -6,14 +6,17 @@ the network is one this file put there.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import os
-import socket
 import ssl
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from affidavit.broker.terms import Stage
-from affidavit.broker.wire.link import CHUNK, Ending, Readiness, Received, system_code
-from affidavit.broker.wire.port import SetupFault
+from affidavit.broker.wire.link import CHUNK, Ending, Link, Received, system_code
+from affidavit.broker.wire.port import ClientCertificate, KeyUnusable, SetupFault, TlsTerms
 
 _AUTHORITIES = (
     ssl.get_default_verify_paths().openssl_cafile,
@@ -45,6 +48,9 @@ _CERTIFICATE_CODES = {
 }
 """OpenSSL's X509_V_ERR_* that are told apart; every other one is CERT_UNTRUSTED."""
 
+_CONTEXTS = 16
+"""Contexts kept for private authorities: more than an operator is likely to have."""
+
 _READS = 4
 """Reads at one go while only records without data come, such as session tickets: what follows may be there already,
 but a peer that sends nothing else must not hold the loop."""
@@ -60,11 +66,12 @@ _SEAL = 17
 """What TLS 1.3 adds to a record's content: a byte of inner type and a 16-byte tag; no suite with another is offered."""
 
 
-def build_context(authorities: str | None = None) -> ssl.SSLContext:
-    """A client context that takes nothing from the environment; some 20 ms with a system's certificates, so share it.
+def build_context(authorities: str | None = None, more: bytes = b"") -> ssl.SSLContext:
+    """A client context that takes nothing from the environment; 20 to 40 ms with a system's certificates, so share it.
 
-    `authorities` is a file of PEM certificates to trust; None takes the system's. `ssl.create_default_context` would
-    honour SSLKEYLOGFILE, SSL_CERT_FILE and SSL_CERT_DIR: any program that starts ours could read or redirect traffic.
+    `authorities` is a file of PEM certificates to trust; None takes the system's. `more` are further ones. Raises
+    ssl.SSLError where these are not certificates. `ssl.create_default_context` would honour SSLKEYLOGFILE,
+    SSL_CERT_FILE and SSL_CERT_DIR: any program that starts ours could read or redirect traffic.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -75,7 +82,85 @@ def build_context(authorities: str | None = None) -> ssl.SSLContext:
     file = authorities or next((path for path in _AUTHORITIES if os.path.isfile(path)), None)
     if file is not None:
         context.load_verify_locations(cafile=file)
+    if more:
+        context.load_verify_locations(cadata=more.decode("ascii", "backslashreplace"))
     return context
+
+
+class AuthoritiesUnusable(Exception):
+    """What is to be trusted beside the system's authorities is not PEM certificates. `system` is OpenSSL's reason."""
+
+    def __init__(self, system: str) -> None:
+        super().__init__(system)
+        self.system = system
+
+
+class Contexts:
+    """Contexts by what they trust and show. Owned by the loop's thread, off which new ones are built.
+
+    Those that trust more than the system are kept, by content. One that holds a client's key is not: it goes, and
+    OpenSSL overwrites the key, with the last connection that uses it.
+    """
+
+    def __init__(self, shared: ssl.SSLContext | None = None) -> None:
+        """`shared` serves where there are no terms; None builds it."""
+        self._shared = shared or build_context()
+        self._kept: OrderedDict[bytes, ssl.SSLContext] = OrderedDict()
+
+    async def get(self, terms: TlsTerms) -> ssl.SSLContext:
+        """The context for these terms. Raises AuthoritiesUnusable, KeyUnusable, and what the key's Secret raises."""
+        if terms.client is not None:
+            return await asyncio.to_thread(_with_client, terms.authorities, terms.client)
+        if not terms.authorities:
+            return self._shared
+        content = hashlib.sha256(terms.authorities).digest()
+        context = self._kept.get(content)
+        if context is None:
+            context = await asyncio.to_thread(_trusting, terms.authorities)
+            self._kept[content] = context
+        self._kept.move_to_end(content)
+        if len(self._kept) > _CONTEXTS:
+            self._kept.popitem(last=False)
+        return context
+
+
+def _trusting(authorities: bytes) -> ssl.SSLContext:
+    try:
+        return build_context(more=authorities)
+    except OSError as error:
+        raise AuthoritiesUnusable(system_code(error)) from None
+
+
+def _with_client(authorities: bytes, client: ClientCertificate) -> ssl.SSLContext:
+    context = _trusting(authorities)
+    try:
+        with _as_file(client.chain) as chain:
+            client.key.use(lambda key: _load(context, chain, key))
+    except OSError as error:
+        raise KeyUnusable(system_code(error)) from None
+    return context
+
+
+def _load(context: ssl.SSLContext, chain: str, key: memoryview) -> None:
+    with _as_file(key) as path:
+        context.load_cert_chain(chain, path, password=b"")  # Without a password OpenSSL would ask on the terminal.
+
+
+@contextmanager
+def _as_file(content: bytes | memoryview) -> Iterator[str]:
+    """A path under which OpenSSL, which loads keys from files alone, can read `content`.
+
+    The file is memory of this process without a name anywhere (memfd_create): no disk sees it, no other process can
+    open it unless it may read our memory as well, and no program that we start inherits it. It is overwritten before
+    it is let go. /proc/self/fd stays open to its own process even where that is not dumpable.
+    """
+    fd = os.memfd_create("affidavit", os.MFD_CLOEXEC)
+    try:
+        os.write(fd, content)
+        yield f"/proc/self/fd/{fd}"
+    finally:
+        os.pwrite(fd, bytes(len(content)), 0)
+        os.close(fd)
 
 
 class HandshakeFailed(Exception):
@@ -90,21 +175,21 @@ class HandshakeFailed(Exception):
 
 
 class TlsLink:
-    """TLS over a connected, non-blocking socket. `handshake` comes first. Owned by the loop's thread."""
+    """TLS over another link: a TCP stream, or a tunnel. `handshake` comes first. Owned by the loop's thread."""
 
-    def __init__(self, sock: socket.socket, context: ssl.SSLContext, host: str) -> None:
-        self.readiness = Readiness(sock)
+    def __init__(self, under: Link, context: ssl.SSLContext, host: str) -> None:
+        self.readiness = under.readiness
         self.identity: str | None = None
         self.may_refuse = False
-        """The peer asked for a client certificate, which we lack, and TLS 1.3 lets it refuse after our last word."""
-        self._sock = sock
+        """The peer asked for a client certificate, and TLS 1.3 lets it refuse ours, or none, after our last word."""
+        self._under = under
         self._in = ssl.MemoryBIO()
         self._out = ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._in, self._out, server_hostname=host)
         self._ended: Received | None = None
-        """How the TCP stream underneath ended."""
+        """How the stream underneath ended."""
         self._sealed = memoryview(b"")
-        """Records that the socket has not taken yet."""
+        """Records that the link underneath has not taken yet."""
         self._sealing = 0
         """How many plain bytes are handed over once it has."""
         self._open = False
@@ -213,33 +298,25 @@ class TlsLink:
                 pass
             self._sealed = memoryview(self._out.read())
             self._flush_quietly()
-        self._sock.close()
+        self._under.close()
 
     def _fill(self) -> bool:
-        """Move what the socket has into TLS; False if it has nothing more."""
+        """Move what is there underneath into TLS; False if there is nothing more."""
         if self._ended is not None:
             return False
-        try:
-            data = self._sock.recv(CHUNK)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            self._ended = Received(ending=Ending.RESET, system=system_code(error))
-            return False
-        if not data:
-            self._ended = Received(ending=Ending.RAGGED, system="EOF")
+        found = self._under.receive()
+        self._in.write(found.data)
+        if found.ending in (Ending.RESET, Ending.ALERT):
+            self._ended = Received(ending=Ending.RESET, system=found.system)
+        elif found.ending is not None:
+            self._ended = Received(ending=Ending.RAGGED, system=found.system)
             self._in.write_eof()
-            return False
-        self._in.write(data)
-        return True
+        return found.ending is None and bool(found.data)
 
     def _flush(self) -> None:
-        """Move records to the socket as far as it takes them. Raises OSError."""
-        try:
-            while self._sealed:
-                self._sealed = self._sealed[self._sock.send(self._sealed) :]
-        except BlockingIOError:
-            pass
+        """Move records to the link underneath as far as it takes them. Raises OSError."""
+        while self._sealed and (sent := self._under.send(self._sealed)):
+            self._sealed = self._sealed[sent:]
 
     def _flush_quietly(self) -> None:
         try:

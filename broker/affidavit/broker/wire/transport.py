@@ -3,7 +3,8 @@
 A request carries the engine's side in its extensions, and nothing reaches a target without it:
 
     request.extensions = {"line": Line, "allow": AddressCheck, "deadline": float,
-                          "limits": SetupLimits (optional), "close_completes": bool (optional)}
+                          "limits": SetupLimits (optional), "close_completes": bool (optional),
+                          "tls": TlsTerms (optional), "proxy": ProxyRoute (optional), "reuse": str (optional)}
 
 The transport is called without an `httpx.Client`, which would add headers, keep cookies and follow its environment.
 """
@@ -47,6 +48,9 @@ class EvidenceTransport(httpx.AsyncBaseTransport):
             limits=request.extensions.get("limits") or SetupLimits(),
             deadline=request.extensions["deadline"],
             close_completes=request.extensions.get("close_completes", False),
+            tls=request.extensions.get("tls"),
+            proxy=request.extensions.get("proxy"),
+            reuse=request.extensions.get("reuse"),
         )
         first = await flight.start()
         evidence = flight.evidence
