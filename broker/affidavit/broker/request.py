@@ -9,8 +9,6 @@ A param that is null counts as absent.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import math
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -20,6 +18,7 @@ from typing import Any, NamedTuple
 
 import rfc8785
 
+from affidavit.broker import shape
 from affidavit.broker.address import check_form
 from affidavit.broker.contract.model import METHODS, NEVER_METHODS, Contract, HttpMatch, is_reserved_header
 from affidavit.broker.limits import Limits
@@ -32,10 +31,6 @@ _SINGLE_HEADERS = frozenset({"content-encoding", "content-type", "if-range", "ra
 
 _TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _FIELD_VALUE = re.compile(r"[\t\x20-\x7e]*")
-_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}")
-_INVOCATION = re.compile(r"act_[0-9A-Za-z]{26}")
-_KEY = re.compile(r"[\x21-\x7e]{1,255}")
-_MAX_NAME = 128
 
 
 class BodyGiven(StrEnum):
@@ -112,26 +107,18 @@ _PARAMS = frozenset(
 
 def parse_http_request(params: Mapping[str, Any], limits: Limits) -> HttpAsk:
     """Check the raw params of `http.request`. The first check that fails raises Refused."""
-    if not isinstance(params, Mapping):
-        raise _invalid("params", "The params must be an object with named fields.")
-    given = {name: value for name, value in params.items() if value is not None}
-    for name in params:
-        if name not in _PARAMS:
-            raise _invalid(_path(name), "This field is not known; the fields are: " + ", ".join(sorted(_PARAMS)) + ".")
-    for name in ("method", "url"):
-        if name not in given:
-            raise _invalid(name, f"The field `{name}` is missing.")
+    given = shape.given(params, _PARAMS, ("method", "url"))
     method = _method(given)
-    url = _text(given, "url") or ""
+    url = _url(given)
     body, body_given = _body(given)
     headers = _headers(given.get("headers", {}))
     if body_given is BodyGiven.JSON and not any(header.name == "content-type" for header in headers):
         headers = (*headers, Header("content-type", "Content-Type", "application/json"))
-    ask_of_text = {name: _matching(given, name, pattern, says) for name, (pattern, says) in _TEXT_FORMS.items()}
-    credential = _credential(given)
-    deadline_s = _seconds(given, "deadline_s", limits.deadline_min_s, limits.deadline_max_s)
-    wait_s = _seconds(given, "wait_s", 0, limits.wait_max_s)
-    reason = _text(given, "reason")
+    ask_of_text = {name: shape.formed(given, name) for name in shape.TEXT_FORMS}
+    credential = shape.credential(given)
+    deadline_s = shape.seconds(given, "deadline_s", limits.deadline_min_s, limits.deadline_max_s)
+    wait_s = shape.seconds(given, "wait_s", 0, limits.wait_max_s)
+    reason = shape.text(given, "reason")
     ask = HttpAsk(
         method=method,
         target=_target(url, limits),
@@ -183,9 +170,9 @@ def _target(url: str, limits: Limits) -> HttpTarget:
 
 
 def _method(given: Mapping[str, Any]) -> str:
-    method = _text(given, "method")
+    method = shape.text(given, "method")
     if not method:
-        raise _invalid("method", "The method is empty.")
+        raise shape.invalid("method", "The method is empty.")
     if method in NEVER_METHODS or not _TOKEN.fullmatch(method) or method != method.upper():
         raise Refused(
             Code.UNSUPPORTED_ACTION,
@@ -196,21 +183,16 @@ def _method(given: Mapping[str, Any]) -> str:
 
 
 def _body(given: Mapping[str, Any]) -> tuple[bytes, BodyGiven]:
-    ways = [way for way in (BodyGiven.TEXT, BodyGiven.BASE64, BodyGiven.JSON) if way in given]
-    if len(ways) > 1:
-        raise _invalid(ways[1], f"The body is given twice, by `{ways[0]}` and `{ways[1]}`; keep one.")
-    if not ways:
-        return b"", BodyGiven.NONE
-    way = ways[0]
-    if way is BodyGiven.JSON:
-        return _canonical(given[way]), way
-    text = _text(given, way) or ""
-    if way is BodyGiven.TEXT:
-        return text.encode(), way
-    try:
-        return base64.b64decode(text, validate=True), way
-    except (binascii.Error, ValueError) as bad:
-        raise _invalid(way, "This is not base64 (RFC 4648, section 4, with its padding).") from bad
+    way = shape.only_one(given, (BodyGiven.TEXT, BodyGiven.BASE64, BodyGiven.JSON))
+    match way:
+        case None:
+            return b"", BodyGiven.NONE
+        case BodyGiven.JSON:
+            return _canonical(given["json"]), BodyGiven.JSON
+        case BodyGiven.TEXT:
+            return (shape.text(given, "body") or "").encode(), BodyGiven.TEXT
+        case _:
+            return shape.from_base64(given, "body_base64"), BodyGiven.BASE64
 
 
 def _canonical(value: Any) -> bytes:
@@ -218,7 +200,7 @@ def _canonical(value: Any) -> bytes:
         return rfc8785.dumps(value)
     except (ValueError, RecursionError) as bad:  # every fault of `rfc8785` is a ValueError
         path, says = _json_fault(value)
-        raise _invalid(path, says) from bad
+        raise shape.invalid(path, says) from bad
 
 
 _MAX_SAFE = 2**53 - 1
@@ -236,12 +218,12 @@ def _json_fault(value: Any) -> tuple[str, str]:
             return path, "JSON has no NaN and no infinity."
         if isinstance(item, int) and abs(item) > _MAX_SAFE:
             return path, "A whole number beyond 2^53-1 is not exact in JSON; send it as text, or the whole as `body`."
-        if isinstance(item, str) and _lone_surrogate(item):
+        if isinstance(item, str) and shape.lone_surrogate(item):
             return path, "The text holds half of a surrogate pair."
         if isinstance(item, Mapping):
-            if any(map(_lone_surrogate, item)):
+            if any(map(shape.lone_surrogate, item)):
                 return path, "A name holds half of a surrogate pair."
-            waiting += [(f"{path}.{_cut(name)}", inner, depth + 1) for name, inner in reversed(list(item.items()))]
+            waiting += [(f"{path}.{shape.cut(name)}", inner, depth + 1) for name, inner in reversed(list(item.items()))]
         elif isinstance(item, list):
             waiting += [(f"{path}[{at}]", inner, depth + 1) for at, inner in reversed(list(enumerate(item)))]
     return "json", "This value cannot be written as canonical JSON (RFC 8785); send it as `body`."
@@ -254,13 +236,13 @@ def _headers(given: Any) -> tuple[Header, ...]:
     elif isinstance(given, list) and all(isinstance(pair, list) and len(pair) == 2 for pair in given):
         pairs = given
     else:
-        raise _invalid("headers", "Headers must be an object, or a list of pairs [name, value].")
+        raise shape.invalid("headers", "Headers must be an object, or a list of pairs [name, value].")
     headers: list[Header] = []
     seen: set[str] = set()
     for name, value in pairs:
         header = _header(name, value)
         if header.name in seen and (isinstance(given, Mapping) or header.name in _SINGLE_HEADERS):
-            raise _invalid(_header_path(header.shown), "This header is given twice; keep one.")
+            raise shape.invalid(_header_path(header.shown), "This header is given twice; keep one.")
         seen.add(header.name)
         headers.append(header)
     return tuple(headers)
@@ -268,61 +250,26 @@ def _headers(given: Any) -> tuple[Header, ...]:
 
 def _header(name: Any, value: Any) -> Header:
     if not isinstance(name, str) or not name:
-        raise _invalid("headers", "A header's name must be a text that is not empty.")
+        raise shape.invalid("headers", "A header's name must be a text that is not empty.")
     if not isinstance(value, str):
-        raise _invalid(_header_path(name), "A header's value must be a text.")
+        raise shape.invalid(_header_path(name), "A header's value must be a text.")
     if any(mark in name or mark in value for mark in "\r\n\0"):
         raise _forbidden(name, "A header must not hold a line break or NUL.")
     if not _TOKEN.fullmatch(name):
-        raise _invalid(_header_path(name), "This is not a header name (RFC 9110, 5.1).")
+        raise shape.invalid(_header_path(name), "This is not a header name (RFC 9110, 5.1).")
     if is_reserved_header(name):
         raise _forbidden(name, f"The agent set {name}; Affidavit sets it. Leave it out.")
     value = value.strip(" \t")
     if not _FIELD_VALUE.fullmatch(value):
-        raise _invalid(_header_path(name), "A header's value must be printable ASCII.")
+        raise shape.invalid(_header_path(name), "A header's value must be printable ASCII.")
     return Header(name.lower(), name, value)
 
 
-_TEXT_FORMS = {
-    "operation_id": (_ID, "1 to 128 of the characters A-Z a-z 0-9 . _ : -"),
-    "correlation_id": (_ID, "1 to 128 of the characters A-Z a-z 0-9 . _ : -"),
-    "idempotency_key": (_KEY, "1 to 255 visible ASCII characters"),
-    "read_for": (re.compile("refresh|decides_write"), "`refresh` or `decides_write`"),
-    "acknowledge_unresolved": (_INVOCATION, "the id of the invocation that is unknown, such as act_01J9ZK..."),
-}
-
-
-def _matching(given: Mapping[str, Any], name: str, pattern: re.Pattern[str], says: str) -> str | None:
-    text = _text(given, name)
-    if text is not None and not pattern.fullmatch(text):
-        raise _invalid(name, f"The field `{name}` must be {says}.")
-    return text
-
-
-def _credential(given: Mapping[str, Any]) -> str | None:
-    name = _text(given, "credential")
-    if name is not None and not 1 <= len(name) <= _MAX_NAME:
-        raise _invalid("credential", f"A credential's name has 1 to {_MAX_NAME} characters.")
-    return name
-
-
-def _seconds(given: Mapping[str, Any], name: str, least: float, most: float) -> float | None:
-    value = given.get(name)
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most:
-        raise _invalid(name, f"The field `{name}` must be a number of seconds from {least:g} to {most:g}.")
-    return float(value)
-
-
-def _text(given: Mapping[str, Any], name: str) -> str | None:
-    value = given.get(name)
-    if value is None:
-        return None
+def _url(given: Mapping[str, Any]) -> str:
+    """The URL as given; what is wrong in it is for `target` to say."""
+    value = given["url"]
     if not isinstance(value, str):
-        raise _invalid(name, f"The field `{name}` must be a text.")
-    if name != "url" and _lone_surrogate(value):
-        raise _invalid(name, f"The field `{name}` holds half of a surrogate pair.")
+        raise shape.invalid("url", "The field `url` must be a text.")
     return value
 
 
@@ -337,25 +284,8 @@ def _check_sizes(ask: HttpAsk, limits: Limits) -> None:
         raise _over("reason", f"The reason is {len(ask.reason)} characters; the limit is {limits.reason_chars}.")
 
 
-def _lone_surrogate(text: str) -> bool:
-    return not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text)
-
-
-def _cut(name: str) -> str:
-    """A name from outside as part of a path: not longer than a header's or field's name has reason to be."""
-    return name if len(name) <= _MAX_NAME else name[:_MAX_NAME] + "..."
-
-
-def _path(name: Any) -> str:
-    return _cut(name) if isinstance(name, str) and name else "params"
-
-
 def _header_path(name: str) -> str:
-    return f"headers.{_cut(name)}"
-
-
-def _invalid(path: str, message: str) -> Refused:
-    return Refused(Code.INVALID_REQUEST, path, message)
+    return f"headers.{shape.cut(name)}"
 
 
 def _forbidden(name: str, message: str) -> Refused:
