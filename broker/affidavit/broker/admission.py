@@ -325,6 +325,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         notices=_notices(core, checked),
         tick="I accept that it may happen twice" if checked.unresolved is not None else None,
         shown={"kind": "http", "method": ask.method, "url": target.url},
+        expected=contract.expected_result or 0,
     )
 
 

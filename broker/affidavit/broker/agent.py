@@ -130,7 +130,7 @@ class AgentSide:
             retry_of=bound.retry_of,
         )
         _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
-        live = Live(invocation_id, core.http_work(bound), receipt, {session.session_id})
+        live = Live(invocation_id, core.http_work(invocation_id, bound), receipt, {session.session_id})
         core.lives[invocation_id] = live
         core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
         core.engine.begin(live, card_of(core, invocation_id, bound) if admitted.asks else admitted.grant)
@@ -273,8 +273,9 @@ class AgentSide:
             data = await self._core.results.chunk(inv.invocation_id, body, chunk)
         except IndexError:
             raise BadParam("chunk", f"There is no chunk {chunk}; there are {body.chunks}, counted from 0.") from None
-        except ResultUnreadable:
-            raise BadParam("invocation_id", "The stored result is gone; its hash and status remain.") from None
+        except ResultUnreadable as unreadable:
+            self._core.alert("storage", f"The result of {inv.invocation_id} cannot be read: {unreadable}.")
+            raise ActionError(self._envelope(inv, session, fetching=True, lost=True)) from None
         last = chunk == body.chunks - 1
         return {
             "chunk": chunk,
@@ -288,8 +289,9 @@ class AgentSide:
     async def result_ack(self, session: Session, *, invocation_id: str, sha256: str, part: str) -> Json:
         """RESULT_DELIVERED, once the caller names the hash of what it was given (R42)."""
         inv, body = self._readable(invocation_id, session, part)
-        expected = body.delivered_sha256 if body.redactions else body.sha256
-        if sha256.removeprefix("sha256:").lower() != expected:
+        expected = body.delivered_sha256
+        named = sha256.removeprefix("sha256:").lower()
+        if named != expected and (body.redactions or named != body.sha256):
             raise BadParam("sha256", "This is not the hash of the stored result.")
         if inv.state is State.SETTLED and inv.delivery != "acknowledged":
             self._core.projection.record(
@@ -376,13 +378,19 @@ class AgentSide:
         inv = self._named(invocation_id, None)
         if part != "body":
             raise BadParam("part", "An HTTP result has one part: body.")
-        if self._core.locked or not self._may_read(inv, session) or inv.body is None or inv.expired:
+        if (
+            self._core.locked
+            or not self._may_read(inv, session)
+            or inv.body is None
+            or inv.expired
+            or inv.body.withheld
+        ):
             if not self._core.locked and inv.body is not None and not self._may_read(inv, session):
                 self._core.spawn(ask_release(self._core, inv, session))
             raise ActionError(self._envelope(inv, session, fetching=True))
         return inv, inv.body
 
-    def _envelope(self, inv: Invocation, session: Session, *, fetching: bool = False) -> Json:
+    def _envelope(self, inv: Invocation, session: Session, *, fetching: bool = False, lost: bool = False) -> Json:
         core = self._core
         operation = core.projection.operation_of(inv)
         written = inv.invocation_id in self._written
@@ -392,8 +400,8 @@ class AgentSide:
                 try:
                     body = core.results.view(inv.invocation_id, inv.body)
                 except ResultUnreadable:
-                    body = None
-            return envelope(inv, operation, core.clock.wall(), BodyView(None, body, written))
+                    lost = True
+            return envelope(inv, operation, core.clock.wall(), BodyView(None, body, written, lost))
         live = core.lives.get(inv.invocation_id)
         if not inv.finished and live is not None and session.session_id in live.sessions and not core.locked:
             return envelope(inv, operation, core.clock.wall(), BodyView(None, None, written))

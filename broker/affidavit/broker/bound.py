@@ -54,6 +54,8 @@ class Bound:
     """The sentence a person must tick; always a card then, whatever grant or mode would allow."""
     shown: Mapping[str, Any]
     """`evidence.target`."""
+    expected: int = 0
+    """Bytes that the contract expects of the answer; room for them is counted before dispatch (R43)."""
     fingerprint: str = field(init=False)
     """The dispatch fingerprint: what the card shows and the line recomputes."""
 

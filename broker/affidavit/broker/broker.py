@@ -18,11 +18,11 @@ from affidavit.broker.terms import Kind
 from affidavit.broker.vault import Vault
 from affidavit.broker.wire.exchange import DirectWire
 from affidavit.broker.wire.port import HttpWire
-from affidavit.journal import Journal, remove_unfinished
+from affidavit.journal import Journal, remove_unfinished, result_names
 from affidavit.resources import __version__
 
 TEND_S = 15.0
-"""How often spooled requests, ended grants and idle time are looked at."""
+"""How often spooled requests, ended grants, idle time, free space and what is to be deleted are looked at."""
 
 
 class Broker:
@@ -54,6 +54,7 @@ class Broker:
         journal = await loop.run_in_executor(None, lambda: open_journal(places, vault, clock))
         try:
             await loop.run_in_executor(None, remove_unfinished, places.results)
+            left = await loop.run_in_executor(None, result_names, places.results)
             core = Core(places, vault, journal, wire or DirectWire(), clock, limits=limits or Limits())
             clean = core.projection.last_stop_was_clean()
             recovered = await loop.run_in_executor(None, recover, core.projection)
@@ -66,6 +67,7 @@ class Broker:
             journal.close()
             raise
         broker = cls(core)
+        core.spawn(core.retention.remove_orphans(left))
         core.spawn(broker._tend(idle_lock=mode == "tray"))
         return broker
 
@@ -84,6 +86,7 @@ class Broker:
     async def _tend(self, *, idle_lock: bool) -> None:
         while True:
             self.core.sweep()
+            await self.core.tend_storage()
             if idle_lock:
                 await self.core.lock_if_idle()
             await asyncio.sleep(TEND_S)

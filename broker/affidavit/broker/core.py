@@ -28,8 +28,10 @@ from affidavit.broker.outcome import Invocation
 from affidavit.broker.pace import LoopGuard, Rate
 from affidavit.broker.projection import Projection
 from affidavit.broker.results import Results
+from affidavit.broker.retention import Retention
 from affidavit.broker.session import Session
 from affidavit.broker.settings import SETTINGS, Value, effective, format_value, parse_value, read_file
+from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.spool import Spool, needed
 from affidavit.broker.terms import Code, InvocationId, Kind, Outcome, Phase, SessionId, State
 from affidavit.broker.vault import Vault
@@ -60,7 +62,9 @@ class Core:
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
         self.wire = wire
         self.secrets = VaultSecrets(vault)
-        self.spool = Spool(places.results)
+        self.spool = Spool(places.results, self.results.pool)
+        self.space = Space(places.data, lambda: self.limits)
+        self.retention = Retention(self.projection, journal, self.results, lambda: self.limits, clock)
         self.rate = Rate(self.limits, clock.boot)
         self.loops = LoopGuard(self.limits, clock.boot)
         self.contracts: Contracts | None = None
@@ -84,6 +88,7 @@ class Core:
             desk=self.desk,
             grants=self.grants,
             results=self.results,
+            space=self.space,
             limits=lambda: self.limits,
             clock=clock,
             spawn=self.spawn,
@@ -92,6 +97,7 @@ class Core:
         self.projection.on_change(self._invocation_changed)
         self.desk.on_change(self.changed)
         journal.on_poisoned(self._poisoned_by_writer)
+        journal.before_commit(self.space.relieve)
 
     # -- what holds now
 
@@ -99,8 +105,9 @@ class Core:
     def locked(self) -> bool:
         return self.contracts is None
 
-    def http_work(self, bound: HttpBound) -> HttpWork:
+    def http_work(self, invocation_id: InvocationId, bound: HttpBound) -> HttpWork:
         return HttpWork(
+            invocation_id,
             bound,
             wire=lambda: self.wire,
             secrets=self.secrets,
@@ -173,6 +180,13 @@ class Core:
         except JournalPoisoned:
             pass
         self.changed()
+
+    def calm(self, which: str, says: str) -> None:
+        """Close an alert whose cause is gone."""
+        if (which, says) in self.alerts:
+            self.alerts.remove((which, says))
+            self.projection.note(Kind.ALERT_CLOSED, {"which": which, "says": says, "by": "broker"})
+            self.changed()
 
     def _poisoned_by_writer(self, reason: str) -> None:
         """On the journal's thread."""
@@ -338,6 +352,13 @@ class Core:
             if inv is None or not needed(inv, now, self.limits.recovery_s):
                 self.spool.drop(invocation_id)
 
+    async def tend_storage(self) -> None:
+        """See to the free space, its ballast and its alert; delete results whose time is over."""
+        await self.results.in_thread(self.space.tend)
+        if self.space.lacking() == 0:
+            self.calm("storage", NO_ROOM)
+        await self.retention.clean()
+
     # -- status
 
     def status(self) -> dict[str, Any]:
@@ -405,6 +426,7 @@ class Core:
 
     def close(self) -> None:
         """Close the files. Blocks; nothing is called afterwards."""
+        self.results.close()
         self.projection.reader.close()
         self.journal.close()
         self.vault.close()

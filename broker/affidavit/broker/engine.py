@@ -28,7 +28,9 @@ from affidavit.broker.live import Live, Stop
 from affidavit.broker.moment import Clock, after
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
-from affidavit.broker.results import Kept, Results
+from affidavit.broker.results import Results
+from affidavit.broker.sink import Kept
+from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.terms import (
     Code,
     Kind,
@@ -59,6 +61,7 @@ class Engine:
         desk: Desk,
         grants: Grants,
         results: Results,
+        space: Space,
         limits: Callable[[], Limits],
         clock: Clock,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
@@ -68,6 +71,7 @@ class Engine:
         self._desk = desk
         self._grants = grants
         self._results = results
+        self._space = space
         self._limit = limits
         self._clock = clock
         self._spawn = spawn
@@ -92,6 +96,8 @@ class Engine:
         finally:
             live.finished.set()
             live.work.release()
+            if live not in self._reading:
+                self._space.release(live.invocation_id)
 
     # -- authorisation
 
@@ -221,6 +227,7 @@ class Engine:
             if loop.time() >= live.deadline:
                 evidence = live.exchange.evidence
                 if evidence.complete or evidence.fault is not None:
+                    await asyncio.wait((run,))  # it has ended, and what it brought is being stored
                     continue
                 verdict = live.work.deadline_verdict(evidence, caller_gone=live.caller_gone)
                 await self._unknown(live, verdict, evidence)
@@ -268,6 +275,7 @@ class Engine:
         try:
             return await live.work.keep(evidence)
         except FileUnwritable:
+            self._space.give_up()
             self._alert("storage", "An answer could not be stored. Free some space.")
             verdict = Verdict(
                 Phase.RESULT_DELIVERY,
@@ -358,8 +366,10 @@ class Engine:
                 live.exchange.close()
             await self._settle_late(live, await run)
         except (JournalPoisoned, FileUnwritable):
+            self._space.give_up()
             self._alert("storage", "A late answer could not be recorded.")
         finally:
+            self._space.release(live.invocation_id)
             if live in self._reading:
                 self._reading.remove(live)
             if not run.done():
@@ -394,6 +404,7 @@ class Engine:
         try:
             _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
         except oc.IllegalMove:
+            await self._results.delete(live.invocation_id, *(blob.id for blob in kept.blobs))
             return
         self._results.remember(live.invocation_id, kept)
         await receipt.durable()
@@ -436,6 +447,9 @@ class Engine:
         if live.work.recomputed() != live.bound.fingerprint:
             raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION))
         bound = live.bound
+        if not self._space.reserve(live.invocation_id, bound.expected):
+            self._alert("storage", NO_ROOM)
+            raise Stop(oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP), message=NO_ROOM)
         inv = self._projection.get(live.invocation_id)
         assert inv is not None
         assert live.deadline is not None

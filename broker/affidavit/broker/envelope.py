@@ -24,12 +24,14 @@ class BodyView:
     """The stored answer as this caller may have it.
 
     `seal` is None where it may be read, else what is needed (`operator_unlock`, `operator_approval`). `body` is the
-    `http.body` object or None. `written`: a frame with it was written whole to a socket (no record of its own).
+    `http.body` object or None. `written`: a frame with it was written whole to a socket (no record of its own). `lost`:
+    what was stored cannot be read back.
     """
 
     seal: str | None = None
     body: Mapping[str, Any] | None = None
     written: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +86,8 @@ def _facts(inv: Invocation, retry: Retry, view: BodyView) -> dict[str, Any]:
         phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER
     elif definite and view.seal is not None:
         phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_SEALED, Retry.FETCH_RESULT
+    elif definite and view.lost:
+        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_STORAGE_FAILED, Retry.RECONCILE
     elif definite and inv.delivery == "failed":
         phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_UNDELIVERED, Retry.FETCH_RESULT
     return {

@@ -200,6 +200,8 @@ class StoredBody:
     truncated_at: int | None = None
     text: bool = True
     undecodable: str | None = None
+    withheld: bool = False
+    """A form of the secret stood in what could not be decoded: kept for the operator, delivered to no agent."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from affidavit.broker.limits import Limits
 from affidavit.broker.moment import Clock
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.prepare import Prepared, Secrets, prepare, recomputed
-from affidavit.broker.results import Kept, Results, ResultSink
+from affidavit.broker.results import Results
+from affidavit.broker.sink import Kept, ResultSink
+from affidavit.broker.terms import InvocationId
 from affidavit.broker.wire.port import Exchange, HttpEvidence, HttpWire, Line, SetupLimits
 
 
@@ -23,6 +25,7 @@ class HttpWork:
 
     def __init__(
         self,
+        invocation_id: InvocationId,
         bound: HttpBound,
         *,
         wire: Callable[[], HttpWire],
@@ -32,6 +35,7 @@ class HttpWork:
         clock: Clock,
     ) -> None:
         self.bound = bound
+        self._invocation_id = invocation_id
         self._wire = wire
         self._secrets = secrets
         self._results = results
@@ -45,7 +49,7 @@ class HttpWork:
 
     def exchange(self, line: Line, deadline: float) -> Exchange:
         prepared, limits = self._ready, self._limits()
-        self._sink = self._results.sink(prepared)
+        self._sink = self._results.sink(self._invocation_id, prepared)
         return self._wire().exchange(
             prepared.request,
             line=line,
@@ -69,7 +73,7 @@ class HttpWork:
         return oc.deadline_verdict(evidence, self.bound.meaning, caller_gone=caller_gone)
 
     async def keep(self, evidence: HttpEvidence) -> Kept:
-        return await self._receiving.finish(evidence)
+        return await self._receiving.finish()
 
     def completed(self, evidence: HttpEvidence, kept: Kept) -> ev.RemoteResponseComplete:
         return ev.RemoteResponseComplete(

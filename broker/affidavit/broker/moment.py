@@ -52,5 +52,10 @@ def new_invocation_id(now: Micros) -> InvocationId:
     return InvocationId(f"act_{_base32(now // 1000, 10)}{_base32(secrets.randbits(80), 16)}")
 
 
+def first_invocation_id(at: Micros) -> str:
+    """Sorts after every invocation id that was made in a millisecond before `at`, and before all others."""
+    return f"act_{_base32(max(0, at) // 1000, 10)}"
+
+
 def new_operation_id() -> OperationId:
     return OperationId(f"op_{secrets.token_hex(12)}")

@@ -343,6 +343,7 @@ def _row(inv: Invocation, clear: _Clear) -> ActionRow:
         key_kept=inv.key is not None or inv.window_open_until is not None,
         source=str(inv.source) if inv.source else None,
         delivery=inv.delivery,
+        expired=inv.expired or None,
         request_digest=clear.request,
         effect_digest=clear.effect,
         key_digest=clear.key,
@@ -438,4 +439,5 @@ def from_columns(view: ActionView) -> Invocation:
         has_lookup=bool(view.has_lookup),
         source=Source(view.source) if view.source else None,
         delivery=view.delivery,
+        expired=bool(view.expired),
     )

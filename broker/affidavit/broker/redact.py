@@ -27,7 +27,7 @@ _HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 class Forms:
     """The literal forms of an invocation's secrets. Lives as long as the response; shows nothing of itself."""
 
-    __slots__ = ("literals", "longest")
+    __slots__ = ("cores", "literals", "longest")
 
     def __init__(self, secrets: Sequence[bytes], injected: Sequence[bytes] = ()) -> None:
         """`secrets`: those under MIN_SECRET bytes are passed over. `injected`: whole values as they were sent."""
@@ -43,6 +43,8 @@ class Forms:
         self.literals = tuple(sorted(found, key=len, reverse=True))
         """Longest first."""
         self.longest = max(map(len, self.literals), default=0)
+        self.cores = tuple(a for a in self.literals if not any(b != a and b in a for b in self.literals))
+        """Those that hold no other. Where none of these stands, none of all does: half of the search."""
 
 
 class Redactor:
@@ -67,7 +69,8 @@ class Redactor:
         """Redact what begins before `decided`, and hold the rest. The leftmost match wins, then the longest."""
         pieces: list[bytes] = []
         at = 0
-        matches = [(place, literal) for literal in self._forms.literals if (place := stream.find(literal)) >= 0]
+        forms = self._forms.literals if any(core in stream for core in self._forms.cores) else ()
+        matches = [(place, literal) for literal in forms if (place := stream.find(literal)) >= 0]
         while matches:
             place, literal = min(matches, key=lambda match: match[0])
             if place >= decided:

@@ -13,6 +13,8 @@ from affidavit.broker.terms import Code, Outcome, Phase, Retry, Source, State
 def sentence(inv: Invocation, *, code: Code | None = None, phase: Phase | None = None) -> str:
     """The sentence of an invocation; `code` and `phase` where delivery or a refusal gives other ones."""
     shown = code or inv.code
+    if shown is Code.RESULT_STORAGE_FAILED and inv.result_record is not None:
+        return "It is done and recorded. The stored result cannot be read; its status and hash remain in the record."
     if shown in _DELIVERY:
         return _DELIVERY[shown]
     if inv.state in (State.ACCEPTED, State.VALIDATED, State.AUTHORISED, State.OPEN):

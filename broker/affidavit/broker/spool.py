@@ -2,13 +2,17 @@
 
 Sealed files beside the results, each under a key of its own that stands only in the sealed payload of the invocation's
 PREFLIGHT_VALIDATED. Not a record, not forced to disk: where it is gone, a repeat needs the request again.
+
+Which are there is known from memory: a tending loop that listed the directory would pay for every stored result.
 """
 
 from __future__ import annotations
 
-import base64
 import json
 import secrets
+from collections.abc import Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,40 +20,78 @@ from affidavit.broker.bound import HttpBound
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry
-from affidavit.journal import FileUnwritable, SpoolFile
+from affidavit.journal import SPOOL_SUFFIX, FileDamaged, FileUnwritable, SpoolFile
 
-SUFFIX = ".spool"
+AT_ONCE = 64 * 1024
+"""Bytes of a body that are spooled on the loop; larger ones in a thread."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spooled:
+    """A request as it was approved, less its secret."""
+
+    method: str
+    url: str
+    headers: tuple[tuple[str, str], ...]
+    body: bytes = field(repr=False)
 
 
 class Spool:
-    """Spooled requests in one directory, by invocation."""
+    """Spooled requests in one directory, by invocation. Owned by the loop; `pool` writes what is large."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, pool: Executor) -> None:
+        """Blocks on one listing of the directory."""
         self._directory = directory
+        self._pool = pool
+        names = (path.name.removesuffix(SPOOL_SUFFIX) for path in directory.glob(f"act_*{SPOOL_SUFFIX}"))
+        self._held = {InvocationId(name) for name in names}
+        self._writing: dict[InvocationId, Future[None]] = {}
 
     def put(self, invocation_id: InvocationId, bound: HttpBound) -> dict[str, Any] | None:
-        """Spool a request; where it lies and its key, for the sealed record. None where the disk refuses: a repeat
-        then asks for the request again."""
+        """Spool a request; where it lies and its key, for the sealed record. None where the disk is seen to refuse: a
+        repeat then asks for the request again."""
         key = secrets.token_bytes(32)
-        content = {
-            "method": bound.method,
-            "url": bound.target.url,
-            "headers": bound.headers,
-            "body": base64.b64encode(bound.body).decode(),
-        }
-        file = SpoolFile(self._directory, f"{invocation_id}{SUFFIX}")
-        try:
-            file.write(json.dumps(content).encode(), key)
-        except FileUnwritable:
-            return None
+        file = self._file(invocation_id)
+        self._held.add(invocation_id)
+        if len(bound.body) > AT_ONCE:
+            self._writing[invocation_id] = self._pool.submit(_write, file, key, bound)
+        else:
+            try:
+                _write(file, key, bound)
+            except FileUnwritable:
+                return None
         return {"name": file.name, "key": key.hex()}
+
+    def get(self, held: Mapping[str, Any]) -> Spooled | None:
+        """What `put` spooled, by the mapping that it returned; None where it is gone or damaged. Blocks."""
+        try:
+            stored = SpoolFile(self._directory, held["name"]).read(bytes.fromhex(held["key"]))
+        except (OSError, FileDamaged):
+            return None
+        head, _, body = stored.partition(b"\n")
+        said = json.loads(head)
+        return Spooled(said["method"], said["url"], tuple((name, value) for name, value in said["headers"]), body)
 
     def drop(self, invocation_id: InvocationId) -> None:
         """Delete one; that it is gone already is no error."""
-        SpoolFile(self._directory, f"{invocation_id}{SUFFIX}").delete()
+        self._held.discard(invocation_id)
+        file, writing = self._file(invocation_id), self._writing.pop(invocation_id, None)
+        if writing is not None and not writing.done():
+            writing.add_done_callback(lambda _: file.delete())
+        else:
+            file.delete()
 
     def held(self) -> list[InvocationId]:
-        return [InvocationId(p.name.removesuffix(SUFFIX)) for p in self._directory.glob(f"act_*{SUFFIX}")]
+        return list(self._held)
+
+    def _file(self, invocation_id: InvocationId) -> SpoolFile:
+        return SpoolFile(self._directory, f"{invocation_id}{SPOOL_SUFFIX}")
+
+
+def _write(file: SpoolFile, key: bytes, bound: HttpBound) -> None:
+    """A line of JSON, which holds no line end of its own, and the body behind it."""
+    head = {"method": bound.method, "url": bound.target.url, "headers": bound.headers}
+    file.write(json.dumps(head).encode() + b"\n" + bound.body, key)
 
 
 def needed(inv: Invocation, now: Micros, recovery_s: float) -> bool:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from affidavit.broker import events as ev
 from affidavit.broker.bound import Bound
 from affidavit.broker.outcome import Verdict
-from affidavit.broker.results import Kept
+from affidavit.broker.sink import Kept
 from affidavit.broker.wire.port import Connection, Fault, Line, SetupStop
 
 

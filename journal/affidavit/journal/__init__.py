@@ -26,6 +26,7 @@ from affidavit.journal.errors import (
 )
 from affidavit.journal.files import (
     CHUNK,
+    SPOOL_SUFFIX,
     Chunk,
     ResultFile,
     ResultReader,
@@ -33,6 +34,7 @@ from affidavit.journal.files import (
     SpoolFile,
     Stored,
     remove_unfinished,
+    result_names,
 )
 from affidavit.journal.journal import Counters, Journal
 from affidavit.journal.ledger import Blob
@@ -47,6 +49,7 @@ __all__ = [
     "CHUNK",
     "OPEN_STATES",
     "SEGMENT_OPENED",
+    "SPOOL_SUFFIX",
     "UNKNOWN_STATE",
     "ActionRow",
     "ActionView",
@@ -90,5 +93,6 @@ __all__ = [
     "WrongKey",
     "open_database",
     "remove_unfinished",
+    "result_names",
     "verify",
 ]

@@ -65,6 +65,7 @@ class ActionFacts:
     key_kept: bool | None = None
     source: str | None = None
     delivery: str | None = None
+    expired: bool | None = None
     request_digest: str | None = None
     effect_digest: str | None = None
     key_digest: str | None = None

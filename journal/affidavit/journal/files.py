@@ -10,6 +10,7 @@ import hashlib
 import os
 import re
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +32,9 @@ _MAGIC = b"affidavit result v1\n"
 _SPOOL_DOMAIN = b"affidavit spool v1"
 _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,127}")
 _UNFINISHED = ".part"
+
+SPOOL_SUFFIX = ".spool"
+"""Ends the name of every spooled request, and of no result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +92,12 @@ def remove_unfinished(directory: Path) -> int:
     return len(left)
 
 
+def result_names(directory: Path) -> list[str]:
+    """The names of all finished results in a directory; spooled requests lie there too and are not among them."""
+    names = (path.name for path in directory.iterdir())
+    return [name for name in names if _NAME.fullmatch(name) and not name.endswith((_UNFINISHED, SPOOL_SUFFIX))]
+
+
 class ResultWriter:
     """Writes one result, then `finish` or `abandon`. Blocks on the disk; belongs to one thread at a time.
 
@@ -103,11 +113,16 @@ class ResultWriter:
         self._length = 0
         self._chunks = 0
         self._pending = bytearray()
+        self._renamed = False
         self._unfinished = file.path.with_name(file.name + _UNFINISHED)
         try:
             self._descriptor = _create(self._unfinished)
+        except OSError as error:
+            raise _unwritable(file.name, error) from None
+        try:
             _write_all(self._descriptor, _MAGIC)
         except OSError as error:
+            self.abandon()
             raise _unwritable(file.name, error) from None
 
     def write(self, data: bytes) -> None:
@@ -123,11 +138,15 @@ class ResultWriter:
             raise _unwritable(self._file.name, error) from None
 
     def finish(self) -> Stored:
-        """Write the last chunk and return once file and directory are durable. Raises `FileUnwritable`."""
+        """Write the last chunk and return once file and directory are durable.
+
+        Raises `FileUnwritable`; then only `abandon` is left.
+        """
         try:
             self._put(bytes(self._pending), last=True)
             os.fsync(self._descriptor)
             os.rename(self._unfinished, self._file.path)
+            self._renamed = True
             sync_directory(self._file.directory)
         except OSError as error:
             raise _unwritable(self._file.name, error) from None
@@ -135,9 +154,10 @@ class ResultWriter:
         return Stored(self._file.name, self._length, self._chunks, self._digest.hexdigest())
 
     def abandon(self) -> None:
-        """Drop what was written, at any point short of `finish`."""
+        """Drop what was written, unless `finish` has returned. What cannot be removed now is at the next start."""
         self._close()
-        self._unfinished.unlink(missing_ok=True)
+        with suppress(OSError):
+            (self._file.path if self._renamed else self._unfinished).unlink()
 
     def _put(self, data: bytes, *, last: bool) -> None:
         nonce, bound = _place(self._chunks, last)

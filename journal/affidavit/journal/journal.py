@@ -76,6 +76,7 @@ class Journal:
         self._poisoned: str | None = None
         self._closed = False
         self._on_poisoned: list[Callable[[str], None]] = []
+        self._before_commit: Callable[[], None] = _nothing
         self._thread = threading.Thread(target=self._run, name="affidavit-journal", daemon=True)
         self._thread.start()
 
@@ -122,6 +123,10 @@ class Journal:
                 self._on_poisoned.append(callback)
         if reason is not None:
             callback(reason)
+
+    def before_commit(self, callback: Callable[[], None]) -> None:
+        """Call back on the writer thread before each commit, such as to make room for it. It must not raise."""
+        self._before_commit = callback
 
     @property
     def counters(self) -> Counters:
@@ -241,6 +246,7 @@ class Journal:
         try:
             while batches := self._take():
                 try:
+                    self._before_commit()
                     self._ledger.write(batches)
                 except Exception as error:  # whatever it was, the chain in memory can no longer be trusted
                     self._poison(error, batches)
@@ -292,6 +298,10 @@ def _segment_left_s(segment: _Segment, now: int) -> float:
     """Seconds until the segment ends; a clock that was set back ends it, too."""
     age_s = (now - segment.opened_at) / 1e6
     return SEGMENT_S - age_s if age_s >= 0 else 0.0
+
+
+def _nothing() -> None:
+    """What is done before a commit where nobody asked for anything."""
 
 
 def _wall_micros() -> int:

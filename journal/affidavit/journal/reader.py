@@ -177,6 +177,11 @@ class Reader:
         rows = self._rows("SELECT data FROM blob WHERE id = ?", blob_id)
         return bytes(rows[0][0]) if rows else None
 
+    def blob_ids(self, first: str, before: str, limit: int = PAGE) -> tuple[str, ...]:
+        """The ids of blobs from `first` on that sort before `before`, in order. Costs what it gives."""
+        rows = self._rows("SELECT id FROM blob WHERE id >= ? AND id < ? ORDER BY id LIMIT ?", first, before, limit)
+        return tuple(blob_id for (blob_id,) in rows)
+
     # -- for benchmarks
 
     def wal_frames(self) -> int:

@@ -1,0 +1,196 @@
+"""Intake: one body on its way from the wire to its place (R31, R38).
+
+    raw bytes -> SHA-256 of the original -> content coding undone -> secrets taken out -> stored, sealed
+
+Only the redacted form ever meets the disk. Up to 256 KiB it is held in memory and becomes a deletable blob in the
+journal's file, in the transaction that commits the result; beyond that it goes into a file of chunks, durable before
+the record. Each has a key of its own, kept in the sealed payload of the record.
+
+A coded body is kept twice until its end shows whether it decodes: what cannot be undone is kept as it came, less the
+forms of secrets that stand in it openly; where there are any, it is for the operator alone, since the coding may hide
+more of them.
+
+Everything here blocks: on the disk, and on the processor for about 3 ms a MiB. An intake belongs to one thread at a
+time; `sink` sees to that.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+from affidavit.broker.decode import PIECE, Decoder, coding_names
+from affidavit.broker.events import StoredBody
+from affidavit.broker.limits import Limits
+from affidavit.broker.redact import Forms, Redactor
+from affidavit.journal import CHUNK, Blob, FileUnwritable, ResultFile, ResultWriter
+
+NONCE = 12
+RAW = ".raw"
+"""Ends the name of a body that is kept as it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A body that was taken in whole. `blobs` go into the transaction of its record; `inline` if it is small."""
+
+    body: StoredBody
+    blobs: tuple[Blob, ...] = ()
+    inline: bytes | None = field(default=None, repr=False)
+
+
+class Intake:
+    """Takes one body. `name` is the name of its place, which begins with the invocation's id and a dot."""
+
+    def __init__(self, directory: Path, name: str, forms: Forms, limits: Limits, coding: str | None = None) -> None:
+        """`coding`: the answer's Content-Encoding, repeats joined."""
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self._decoder = Decoder(coding, limits.result)
+        self._redactor = Redactor(forms)
+        self._store = _Store(directory, name, limits)
+        self._raw_redactor = Redactor(forms)
+        self._raw = _Store(directory, name + RAW, limits) if coding_names(coding) else None
+
+    @property
+    def coded(self) -> bool:
+        return self._raw is not None
+
+    def take(self, data: bytes) -> None:
+        """Take the next bytes. A disk that refuses is told of by `finish`: the body is hashed to its end all the same.
+
+        In pieces, for with each of them the hash lets other threads in.
+        """
+        for at in range(0, len(data), PIECE):
+            self._take(data[at : at + PIECE] if len(data) > PIECE else data)
+
+    def finish(self) -> Taken:
+        """The body has ended: make what was kept durable, but for blobs. FileUnwritable; then nothing is left."""
+        undecodable = self._decoder.finish()
+        try:
+            if undecodable is None:
+                self._store.write(self._redactor.finish())
+                store, redactor = self._store, self._redactor
+            else:
+                assert self._raw is not None
+                self._raw.write(self._raw_redactor.finish())
+                store, redactor = self._raw, self._raw_redactor
+            kept = store.finish()
+        except FileUnwritable:
+            self.discard()
+            raise
+        for other in (self._store, self._raw):
+            if other is not None and other is not store:
+                other.discard()
+        body = StoredBody(
+            place=kept.place,
+            name=store.name,
+            key=kept.key.hex(),
+            bytes=self._bytes,
+            sha256=self._digest.hexdigest(),
+            stored_bytes=kept.length,
+            delivered_sha256=kept.sha256,
+            chunks=max(1, -(-kept.length // CHUNK)),
+            redactions=redactor.count,
+            truncated_at=store.truncated_at,
+            text=kept.inline is not None and _is_text(kept.inline),
+            undecodable=str(undecodable) if undecodable is not None else None,
+            withheld=undecodable is not None and redactor.count > 0,
+        )
+        return Taken(body, kept.blobs, kept.inline)
+
+    def discard(self) -> None:
+        """Drop what was kept, at any point short of `finish`; once more does nothing."""
+        self._store.discard()
+        if self._raw is not None:
+            self._raw.discard()
+
+    def _take(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._bytes += len(data)
+        if self._raw is not None:
+            self._raw.write(self._raw_redactor.feed(data))
+        for piece in self._decoder.feed(data):
+            self._store.write(self._redactor.feed(piece))
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """Where bytes came to lie. `sha256` is of all of them, in hex."""
+
+    place: str
+    key: bytes = field(repr=False)
+    length: int
+    sha256: str
+    blobs: tuple[Blob, ...] = ()
+    inline: bytes | None = field(default=None, repr=False)
+
+
+class _Store:
+    """Bytes on their way into a blob or, where they are many, into a file; stops at the result limit."""
+
+    def __init__(self, directory: Path, name: str, limits: Limits) -> None:
+        self.name = name
+        self.truncated_at: int | None = None
+        self._directory = directory
+        self._limits = limits
+        self._length = 0
+        self._held = bytearray()
+        self._writer: ResultWriter | None = None
+        self._failed: FileUnwritable | None = None
+
+    def write(self, data: bytes) -> None:
+        if not data or self._failed is not None or self.truncated_at is not None:
+            return
+        room = self._limits.result - self._length
+        if len(data) > room:
+            self.truncated_at = self._limits.result
+            data = data[:room]
+        self._length += len(data)
+        try:
+            if self._writer is not None:
+                self._writer.write(data)
+            elif self._length <= self._limits.inline_body:
+                self._held += data
+            else:
+                self._writer = ResultFile(self._directory, self.name).create()
+                self._writer.write(bytes(self._held) + data)
+                self._held.clear()
+        except FileUnwritable as error:
+            self.discard()
+            self._failed = error
+
+    def finish(self) -> _Kept:
+        if self._failed is not None:
+            raise self._failed
+        if self._writer is not None:
+            stored = self._writer.finish()
+            key, self._writer = self._writer.key, None
+            # The empty blob is the file's entry in the index by which retention finds what is over.
+            return _Kept("file", key, stored.length, stored.sha256, (Blob(self.name, b""),))
+        inline = bytes(self._held)
+        sha256 = hashlib.sha256(inline).hexdigest()
+        if not inline:
+            return _Kept("none", b"", 0, sha256, inline=inline)
+        key = AESGCM.generate_key(256)
+        nonce = secrets.token_bytes(NONCE)
+        sealed = nonce + AESGCM(key).encrypt(nonce, inline, self.name.encode())
+        return _Kept("blob", key, len(inline), sha256, (Blob(self.name, sealed),), inline)
+
+    def discard(self) -> None:
+        self._held.clear()
+        if self._writer is not None:
+            writer, self._writer = self._writer, None
+            writer.abandon()
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
