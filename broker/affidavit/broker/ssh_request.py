@@ -1,7 +1,8 @@
 """The params of `ssh.exec`, checked: from a raw mapping to a frozen `SshAsk` (R8, R9).
 
-Everything that can be judged from the params alone is judged here: known params, types, ids, ranges, the command, stdin,
-environment, sizes. Whether the host is set up is known to the vault, so it is checked later (interface, Order of checks).
+Everything that can be judged from the params alone is judged here: known params, types, ids, ranges, the command, the
+input, the environment, sizes. Whether the host is set up is known to the vault, so it is checked later (interface,
+Order of checks).
 """
 
 from __future__ import annotations
