@@ -124,8 +124,10 @@ class Broker:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started: under a tracer, the tracer's."""
-        return self.process.pid
+        """Of the broker itself, which under a tracer is not the process that was started: who serves the socket."""
+        with self.operator() as operator:
+            pid: int = operator.peer_pid
+            return pid
 
     @property
     def serving(self) -> bool:
@@ -140,13 +142,13 @@ class Broker:
         return status
 
     def kill(self) -> None:
-        """`kill -9`."""
-        self.process.kill()
+        """`kill -9`, of a tracer too."""
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.ended()
 
     def stop(self) -> int:
         """SIGTERM, and the exit status."""
-        self.process.send_signal(signal.SIGTERM)
+        os.kill(self.pid, signal.SIGTERM)
         return self.ended()
 
     def agent(self) -> Client:
@@ -161,8 +163,8 @@ class Broker:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self.process.poll() is None:
-            self.process.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.ended()
         self._reader.join(LIMIT_S)
         assert self.process.stderr is not None
@@ -213,6 +215,7 @@ class Home:
                 errors="surrogateescape",
                 cwd=self.root,
                 pass_fds=(fd,),
+                start_new_session=True,
                 preexec_fn=before,
             )
         return Broker(self, process)
@@ -238,7 +241,9 @@ class Home:
 
         `lines`: what the passphrase's descriptor gives instead.
         """
-        given = lines if lines is not None else (self.setting.passphrase, secret) if secret is not None else None
+        given: Sequence[str] | None = lines
+        if secret is not None:
+            given = (self.setting.passphrase, secret)
         with readable(*(given or ())) as fd:
             options = ("--passphrase-fd", str(fd)) if given is not None else ()
             if secret is not None:
