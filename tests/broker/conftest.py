@@ -151,15 +151,20 @@ class World:
         return [e["kind"] for e in got["events"]]
 
 
-@pytest.fixture
-def places(tmp_path: Path) -> Places:
-    home = Places.at(tmp_path / "home", named_by="AFFIDAVIT_HOME")
+def new_home(root: Path) -> Places:
+    """A home below `root`, with an empty vault and journal."""
+    home = Places.at(root, named_by="AFFIDAVIT_HOME")
     home.prepare()
     vault = Vault.create(home, bytearray(PASSPHRASE), keyring=False, kdf=CHEAP)
     with vault.device_keys().journal as key:
         key.use(lambda lent: Journal.create(home.journal, bytes(lent), vault.journal_public_key()))
     vault.close()
     return home
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> Places:
+    return new_home(tmp_path / "home")
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ A dispatch needs room for its records and its answer. Before the line the size t
 with what others at work expect, against the free space, less what is always kept free. Counting reserves nothing: a
 disk can be filled by others a moment later. For that there is the ballast, a file that holds real blocks; right before
 a commit would find no room it is given up, so that what was dispatched can still be recorded. Nothing is dispatched
-then, since far less is free than is kept; when there is room again, the ballast is made anew.
+from then on; when there is room again for what is kept free and for the ballast, it is made anew.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ class Space:
     def lacking(self, expected: int = 0) -> int:
         """Bytes that would have to become free, by the last look."""
         wanted = kept_free(self._seen.total, self._limits()) + sum(self._expected.values()) + expected
-        return max(0, wanted - self._seen.free)
+        return max(0, wanted + self._ballast.owed - self._seen.free)
 
     # -- ballast
 
@@ -130,6 +130,8 @@ class Ballast:
         self._path = path
         self._turn = threading.Lock()
         self.there = self._whole()
+        self.owed = 0
+        """Bytes that were given up and not made good."""
 
     def make(self) -> None:
         """Make the file, whole or not at all: a disk that has no room for it is no error."""
@@ -141,10 +143,12 @@ class Ballast:
             except OSError:
                 self._path.unlink(missing_ok=True)
             self.there = self._whole()
+            self.owed = 0 if self.there else self.owed
 
     def give_up(self) -> None:
         """Give its blocks back. Called where nothing may fail for it: that it cannot be removed is no error."""
         with self._turn, suppress(OSError):
+            self.owed = self.size if self.there else self.owed
             self.there = False
             self._path.unlink()
 
