@@ -223,7 +223,9 @@ class ScriptedBroker:
         self.seen_bytes.append(secret)
         return {"name": params["name"], "version": 1}
 
-    async def credential_rotate(self, name: str, secret: bytearray, passphrase: bytearray) -> Json:
+    async def credential_rotate(
+        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+    ) -> Json:
         self._check(passphrase)
         return {"name": name, "version": 2}
 

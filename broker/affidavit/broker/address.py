@@ -131,6 +131,11 @@ def address_check(target: HttpTarget, leave: Leave) -> AddressCheck:
     return lambda address: allowed(address, target, leave)
 
 
+def is_loopback(target: HttpTarget) -> bool:
+    """Whether the host is `localhost` or a loopback literal; where another name leads is known once it is resolved."""
+    return target.host == "localhost" or (target.is_literal and classify(target.host) is AddressClass.LOOPBACK)
+
+
 def check_form(target: HttpTarget) -> None:
     """Refuse a literal that no leave could allow: TARGET_BLOCKED. Needs neither vault nor contract."""
     if not target.is_literal:

@@ -22,7 +22,7 @@ from affidavit.broker.contract.model import CompletionKind
 from affidavit.broker.contract.pattern import UrlPattern
 from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effect_digest, request_fingerprint
 from affidavit.broker.grants import Grant, Scope
-from affidavit.broker.inject import injected_header, method_label, sent_as
+from affidavit.broker.inject import injected_headers, method_label, sent_as
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Meaning
 from affidavit.broker.refusal import Refused
@@ -94,8 +94,7 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     credential = _credential(core, ask)
     contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
     check_method(ask, contract)
-    header = injected_header(credential) if credential else None
-    check_headers(ask, (header,) if header else (), contract.key_header)
+    check_headers(ask, injected_headers(credential) if credential else (), contract.key_header)
     allowed = _leave(ask.target, contract, credential)
     check_literal(ask.target, allowed)
     key = _key(core, ask, contract, request, before)

@@ -177,9 +177,27 @@ class OperatorApi(Protocol):
 
     async def credential_list(self, passphrase: bytearray | None) -> Json: ...
 
-    async def credential_rotate(self, name: str, secret: bytearray, passphrase: bytearray) -> Json: ...
+    async def credential_rotate(
+        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+    ) -> Json:
+        """`certificate` (PEM) only for kind mtls: the one that the new key belongs to."""
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json: ...
+
+    async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> Json:
+        """Trust the authorities of a PEM text for these targets."""
+
+    async def trust_list(self, passphrase: bytearray) -> Json: ...
+
+    async def trust_remove(self, name: str, passphrase: bytearray) -> Json: ...
+
+    async def proxy_set(
+        self, url: str, *, credential: str | None, no_proxy: Sequence[str], trusted: bool, passphrase: bytearray
+    ) -> Json: ...
+
+    async def proxy_show(self, passphrase: bytearray) -> Json: ...
+
+    async def proxy_off(self, passphrase: bytearray) -> Json: ...
 
     async def contract_pending(self) -> Json:
         """Contract files that are new or changed and match nothing until adopted, with their difference."""

@@ -83,8 +83,12 @@ class HttpBound(Bound):
     """The contract lets a plain FIN end the answer."""
 
     def __post_init__(self) -> None:
-        dispatch = self.dispatch(self.method, self.target.url, self.headers, self.body)
-        object.__setattr__(self, "fingerprint", dispatch_fingerprint(dispatch))
+        object.__setattr__(self, "fingerprint", dispatch_fingerprint(self.approved))
+
+    @property
+    def approved(self) -> HttpDispatch:
+        """What the fingerprint is of."""
+        return self.dispatch(self.method, self.target.url, self.headers, self.body)
 
     def dispatch(self, method: str, url: str, headers: Headers, body: bytes) -> HttpDispatch:
         """The fingerprint's input with these four parts, the bound rest beside them."""

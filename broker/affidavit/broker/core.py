@@ -61,7 +61,7 @@ class Core:
         self.grants = Grants(clock)
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
         self.wire = wire
-        self.secrets = VaultSecrets(vault)
+        self.secrets = VaultSecrets(vault, clock)
         self.spool = Spool(places.results, self.results.pool)
         self.space = Space(places.data, lambda: self.limits)
         self.retention = Retention(self.projection, journal, self.results, lambda: self.limits, clock)

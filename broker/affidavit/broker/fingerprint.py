@@ -63,7 +63,7 @@ class HttpEffect:
 
 def dispatch_fingerprint(dispatch: HttpDispatch) -> str:
     """Is what goes out what was approved? Recomputed before the first write (R15)."""
-    return _digest(
+    return digest(
         "dispatch",
         {
             "kind": "http",
@@ -85,7 +85,7 @@ def dispatch_fingerprint(dispatch: HttpDispatch) -> str:
 
 def request_fingerprint(request: HttpRequest) -> str:
     """Is this the same operation (R44, R63)?"""
-    return _digest(
+    return digest(
         "request",
         {
             "kind": "http",
@@ -101,7 +101,7 @@ def request_fingerprint(request: HttpRequest) -> str:
 
 def effect_digest(effect: HttpEffect) -> str:
     """Does an agent ask for the same effect again under another name?"""
-    return _digest(
+    return digest(
         "effect",
         {
             "kind": "http",
@@ -122,5 +122,6 @@ def _body(body: bytes) -> dict[str, Any]:
     return {"length": len(body), "sha256": hashlib.sha256(body).hexdigest()}
 
 
-def _digest(kind: str, document: dict[str, Any]) -> str:
+def digest(kind: str, document: dict[str, Any]) -> str:
+    """`sha256:` of a JSON document that names its kind, in the canonical form of RFC 8785."""
     return "sha256:" + hashlib.sha256(rfc8785.dumps({"digest": kind, **document})).hexdigest()

@@ -18,6 +18,7 @@ from affidavit.broker.card import Card, Decision, Scope
 from affidavit.broker.contract import ContractRefused
 from affidavit.broker.core import Core
 from affidavit.broker.envelope import BodyView, envelope
+from affidavit.broker.moment import rfc3339
 from affidavit.broker.outcome import IllegalMove, Invocation
 from affidavit.broker.passphrase import GateFull, PassphraseGate
 from affidavit.broker.results import ResultUnreadable
@@ -33,12 +34,16 @@ from affidavit.broker.terms import (
     Source,
     State,
 )
-from affidavit.broker.vault.credentials import CAUTIONS, Added, NewCredential
+from affidavit.broker.vault.credentials import CAUTIONS, Added, Credential
 from affidavit.broker.vault.errors import VaultError, WrongPassphrase
+from affidavit.broker.vault.kinds import NewCredential, shown_options
+from affidavit.broker.vault.proxy import Proxy, sends_in_clear
+from affidavit.broker.vault.trust import Anchor
 from affidavit.journal import JournalPoisoned
 
 T = TypeVar("T")
 
+PROXY_IN_CLEAR = "The proxy is spoken to without TLS: whoever is on the way to it can read the credential."
 NOTE_MAX = 4000
 REFERENCE_MAX = 512
 
@@ -185,14 +190,7 @@ class OperatorSide:
 
     async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json:
         await self._proved(passphrase, secret)
-        fields = {name: params.get(name) for name in ("approval", "header", "format", "username")}
-        new = NewCredential(
-            name=str(params.get("name", "")),
-            kind=str(params.get("kind", "")),
-            targets=tuple(map(str, params.get("targets", ()))),
-            private=bool(params.get("private", False)),
-            **{k: str(v) if v is not None else None for k, v in fields.items()},
-        )
+        new = NewCredential.of(params)
         added = await self._change(lambda: self._core.vault.credentials.add(new, secret))
         return self._credential_changed("added", added)
 
@@ -201,23 +199,82 @@ class OperatorSide:
             raise OperatorRefused("wrong_passphrase", "The list takes the passphrase.")
         await self.check_passphrase(passphrase)
         self._require_open()
-        return {"credentials": [shown_credential(c) for c in self._core.vault.credentials.list()]}
+        return {"credentials": [_shown(c) for c in self._core.vault.credentials.list()]}
 
-    async def credential_rotate(self, name: str, secret: bytearray, passphrase: bytearray) -> Json:
+    async def credential_rotate(
+        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+    ) -> Json:
         await self._proved(passphrase, secret)
-        added = await self._change(lambda: self._core.vault.credentials.rotate(name, secret))
-        return self._credential_changed("rotated", added)
+        known = self._core.vault.credentials
+        before = next((c.digest for c in known.list() if c.name == name), None)
+        added = await self._change(lambda: known.rotate(name, secret, certificate=certificate))
+        return self._credential_changed("rotated", added, before=before)
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.credentials.remove(name))
-        self._note_change("credential", removed.name, removed.version, "removed")
+        self._note_change("credential", removed.name, removed.version, "removed", before=removed.digest)
         return {"name": removed.name, "removed": True}
 
-    def _credential_changed(self, how: str, added: Added) -> Json:
+    def _credential_changed(self, how: str, added: Added, *, before: str | None = None) -> Json:
         credential = added.credential
-        self._note_change("credential", credential.name, credential.version, how)
-        return {**shown_credential(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
+        self._note_change(
+            "credential", credential.name, credential.version, how, before=before, after=credential.digest
+        )
+        return {**_shown(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
+
+    # -- trust and proxy
+
+    async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        anchor = await self._change(lambda: self._core.vault.trust.add(name, ca, tuple(targets)))
+        self._note_change("trust", anchor.name, None, "added", after=anchor.digest)
+        return _shown_anchor(anchor)
+
+    async def trust_list(self, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        return {"trust": [_shown_anchor(anchor) for anchor in self._core.vault.trust.list()]}
+
+    async def trust_remove(self, name: str, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        removed = await self._change(lambda: self._core.vault.trust.remove(name))
+        self._note_change("trust", removed.name, None, "removed", before=removed.digest)
+        return {"name": removed.name, "removed": True}
+
+    async def proxy_set(
+        self, url: str, *, credential: str | None, no_proxy: Sequence[str], trusted: bool, passphrase: bytearray
+    ) -> Json:
+        await self._proved(passphrase)
+        setting = self._core.vault.proxy
+        before, proxy = await self._change(
+            lambda: setting.set(url, credential=credential, no_proxy=tuple(no_proxy), trusted=trusted)
+        )
+        self._note_change("proxy", proxy.url, None, "set", before=before.digest if before else None, after=proxy.digest)
+        warnings = [PROXY_IN_CLEAR] if sends_in_clear(proxy) else []
+        return {**self._shown_proxy(proxy), "warnings": warnings}
+
+    async def proxy_show(self, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        return self._shown_proxy(self._core.vault.proxy.get())
+
+    async def proxy_off(self, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        before = await self._change(self._core.vault.proxy.off)
+        if before is not None:
+            self._note_change("proxy", before.url, None, "off", before=before.digest)
+        return self._shown_proxy(None)
+
+    def _shown_proxy(self, proxy: Proxy | None) -> dict[str, Any]:
+        if proxy is None:
+            return {"url": None, "credential": None, "no_proxy": [], "trusted": False, "set_at": None}
+        known = self._core.vault.credentials
+        return {
+            "url": proxy.url,
+            "credential": known.of(proxy.credential_id).name if proxy.credential_id else None,
+            "no_proxy": list(proxy.no_proxy),
+            "trusted": proxy.trusted,
+            "set_at": rfc3339(proxy.set_at),
+        }
 
     # -- contracts
 
@@ -349,10 +406,20 @@ class OperatorSide:
         except JournalPoisoned:
             pass
 
-    def _note_change(self, what: str, name: str, version: int | None, how: str) -> None:
-        self._core.projection.note(
-            Kind.OPERATOR_CHANGED, {"what": what, "name": name, "version": version, "how": how}, barrier=True
-        )
+    def _note_change(
+        self,
+        what: str,
+        name: str,
+        version: int | None,
+        how: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+    ) -> None:
+        """Record a change: `before` and `after` are digests of what is not secret, None where there is nothing."""
+        payload = {"what": what, "name": name, "version": version, "how": how}
+        digests = {"digest_before": before, "digest_after": after}
+        self._core.projection.note(Kind.OPERATOR_CHANGED, {**payload, **digests}, barrier=True)
         self._core.changed()
 
     def _shown(self, inv: Invocation) -> dict[str, Any]:
@@ -372,6 +439,20 @@ class OperatorSide:
 
     def _warn(self, count: int, program: str) -> None:
         self._core.alert("passphrase", f"{count} wrong passphrases in a row, the last from {program}.")
+
+
+def _shown(credential: Credential) -> dict[str, Any]:
+    return {**shown_credential(credential), "options": shown_options(credential.options)}
+
+
+def _shown_anchor(anchor: Anchor) -> dict[str, Any]:
+    return {
+        "name": anchor.name,
+        "targets": list(anchor.targets),
+        "subjects": list(anchor.subjects),
+        "expires_at": rfc3339(anchor.expires_at),
+        "digest": anchor.digest,
+    }
 
 
 def _settlement(

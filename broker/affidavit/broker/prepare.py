@@ -13,7 +13,7 @@ from typing import Protocol
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.fingerprint import Headers, dispatch_fingerprint
 from affidavit.broker.inject import Injection
-from affidavit.broker.wire.port import PreparedRequest
+from affidavit.broker.wire.port import ClientCertificate, PreparedRequest
 from affidavit.resources import __version__
 
 OWN_HEADERS: tuple[tuple[str, str], ...] = (
@@ -38,6 +38,9 @@ class Prepared:
     injected_headers: int = 0
     """How many of the request's headers, at the end, the credential added."""
     injected_query: bytes | None = field(default=None, repr=False)
+    injected_body: bytes = field(default=b"", repr=False)
+    client: ClientCertificate | None = None
+    """What the target is shown in the TLS handshake."""
 
 
 class Secrets(Protocol):
@@ -55,15 +58,16 @@ class Secrets(Protocol):
 
 def prepare(bound: HttpBound, injection: Injection | None) -> Prepared:
     """Build the request. The order of headers: Host, the agent's, the broker's own, Content-Length, the injected."""
+    injection = injection or Injection("none")
     given = {name.lower() for name, _ in bound.headers}
+    body = bound.body + injection.body
     headers: list[tuple[bytes, bytes]] = [(b"Host", bound.target.authority.encode("ascii"))]
     headers += [(name.encode("ascii"), value.encode("latin-1")) for name, value in bound.headers]
     headers += [(n.encode("ascii"), v.encode("ascii")) for n, v in OWN_HEADERS if n.lower() not in given]
     if bound.has_body or bound.method in BODY_METHODS:
-        headers.append((b"Content-Length", str(len(bound.body)).encode("ascii")))
-    injected = injection.headers if injection else ()
+        headers.append((b"Content-Length", str(len(body)).encode("ascii")))
     target = bound.target.origin_form
-    query = injection.query if injection else None
+    query = injection.query
     if query is not None:
         target += (b"&" if bound.target.query else b"" if bound.target.query is not None else b"?") + query
     request = PreparedRequest(
@@ -72,15 +76,17 @@ def prepare(bound: HttpBound, injection: Injection | None) -> Prepared:
         host=bound.target.host,
         port=bound.target.port,
         target=target,
-        headers=(*headers, *injected),
-        body=bound.body,
+        headers=(*headers, *injection.headers),
+        body=body,
     )
     return Prepared(
         request,
-        whole=injection.whole if injection else (),
-        secret=injection.secret if injection else b"",
-        injected_headers=len(injected),
+        whole=injection.whole,
+        secret=injection.secret,
+        injected_headers=len(injection.headers),
         injected_query=query,
+        injected_body=injection.body,
+        client=injection.client,
     )
 
 
@@ -98,4 +104,5 @@ def recomputed(bound: HttpBound, prepared: Prepared) -> str:
     own = {b"host", b"content-length"} | {n.lower().encode() for n, _ in OWN_HEADERS if n.lower() not in given}
     agent: Headers = tuple((n.decode("ascii"), v.decode("latin-1")) for n, v in sent if n.lower() not in own)
     url = bound.target.origin + target.decode("ascii")
-    return dispatch_fingerprint(bound.dispatch(request.method, url, agent, request.body))
+    body = request.body.removesuffix(prepared.injected_body)
+    return dispatch_fingerprint(bound.dispatch(request.method, url, agent, body))

@@ -21,10 +21,12 @@ SCOPES = ("mine", "all")
 OUTCOMES = ("not_attempted", "rejected", "committed", "unknown")
 PENDING_STATES = ("awaiting_approval", "running")
 PARTS = ("body", "stdout", "stderr")
+CREDENTIAL_KINDS = ("bearer", "basic", "header", "query", "sigv4", "oauth2", "mtls")
 ID_CHARS = 128
 NOTE_CHARS = 4_000
 PASSPHRASE_BYTES = 4_096
 SECRET_BYTES = 64 * 1024
+PEM_CHARS = 64 * 1024
 TEXT_CHARS = 256 * 1024
 PAGE = 50
 PAGE_MAX = 200
@@ -79,6 +81,8 @@ _LIST = (
 _PASSPHRASE = Param("passphrase", "passphrase", "The vault's passphrase.", required=True, most=PASSPHRASE_BYTES)
 _SECRET = Param("secret_base64", "secret", "The secret's bytes.", required=True, least=1, most=SECRET_BYTES)
 _NAME = Param("name", "string", "The credential's name.", required=True, least=1)
+_CERTIFICATE = Param("certificate", "string", "The certificate of `mtls` in PEM, its own first.", most=PEM_CHARS)
+_ANCHOR = Param("name", "string", "The authority's name.", required=True, least=1)
 
 _HTTP = (
     Param("method", "string", "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE; others only by contract.", required=True),
@@ -335,13 +339,22 @@ OPERATOR = (
         "Put a credential into the vault.",
         (
             _NAME,
-            Param("kind", "string", "How it is sent.", required=True, choices=("bearer", "basic", "header", "query")),
+            Param("kind", "string", "How it is used.", required=True, choices=CREDENTIAL_KINDS),
             Param("targets", "strings", "The patterns of where it may go.", required=True, least=1, most=64),
             Param("approval", "string", "Its approval mode.", choices=("never", "session", "always", "passphrase")),
             Param("private", "boolean", "Its targets may lead to private and loopback addresses.", default=False),
             Param("header", "string", "The header that carries it; of kind `query` the parameter's name."),
             Param("format", "string", "The header's text, with `{secret}`.", most=1_024),
             Param("username", "string", "The user name of `basic`.", most=256),
+            Param("access_key", "string", "The access key id of `sigv4`."),
+            Param("region", "string", "The region of `sigv4`."),
+            Param("service", "string", "The service of `sigv4`, as signatures name it."),
+            Param("token_url", "string", "The token service of `oauth2`.", most=8 * 1024),
+            Param("client_id", "string", "The client of `oauth2`.", most=256),
+            Param("scope", "string", "The scope of `oauth2`.", most=1_024),
+            Param("client_auth", "string", "How the client's secret is given.", choices=("basic", "body")),
+            Param("refresh", "boolean", "The secret of `oauth2` is a refresh token.", default=False),
+            _CERTIFICATE,
             _SECRET,
             _PASSPHRASE,
         ),
@@ -361,7 +374,7 @@ OPERATOR = (
         "credential.rotate",
         "operator",
         "Give a credential a new secret: its next version.",
-        (_NAME, _SECRET, _PASSPHRASE),
+        (_NAME, _CERTIFICATE, _SECRET, _PASSPHRASE),
         "Name and version.",
         "credential_rotate",
         acting=True,
@@ -373,6 +386,69 @@ OPERATOR = (
         (_NAME, _PASSPHRASE),
         "Name.",
         "credential_remove",
+        acting=True,
+    ),
+    Method(
+        "trust.add",
+        "operator",
+        "Trust a private certificate authority for some targets.",
+        (
+            _ANCHOR,
+            Param("ca", "string", "The authority in PEM, or several.", required=True, least=1, most=PEM_CHARS),
+            Param("targets", "strings", "The patterns of the servers it vouches for.", required=True, least=1, most=64),
+            _PASSPHRASE,
+        ),
+        "The authority: name, targets, subjects, until when, digest.",
+        "trust_add",
+        acting=True,
+    ),
+    Method(
+        "trust.list",
+        "operator",
+        "Which private authorities are trusted.",
+        (_PASSPHRASE,),
+        "`trust`: each with name, targets, subjects, until when, digest.",
+        "trust_list",
+    ),
+    Method(
+        "trust.remove",
+        "operator",
+        "Trust an authority no longer.",
+        (_ANCHOR, _PASSPHRASE),
+        "Name.",
+        "trust_remove",
+        acting=True,
+    ),
+    Method(
+        "proxy.set",
+        "operator",
+        "Reach https targets through this proxy.",
+        (
+            Param("url", "string", "Scheme, host and port.", required=True, least=1, most=1_024),
+            Param("credential", "string", "The credential that the proxy asks for, by name."),
+            Param("no_proxy", "strings", "Hosts that are reached directly.", default=(), most=256),
+            Param("trusted", "boolean", "Its Proxy-Status counts as proof.", default=False),
+            _PASSPHRASE,
+        ),
+        "`url`, `credential`, `no_proxy`, `trusted`, `set_at`, `warnings`.",
+        "proxy_set",
+        acting=True,
+    ),
+    Method(
+        "proxy.show",
+        "operator",
+        "Which proxy is in use.",
+        (_PASSPHRASE,),
+        "`url` (null for none), `credential`, `no_proxy`, `trusted`, `set_at`.",
+        "proxy_show",
+    ),
+    Method(
+        "proxy.off",
+        "operator",
+        "Connect directly again.",
+        (_PASSPHRASE,),
+        "As `proxy.show`.",
+        "proxy_off",
         acting=True,
     ),
     Method(

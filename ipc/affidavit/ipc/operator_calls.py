@@ -152,11 +152,44 @@ class OperatorCalls:
     async def credential_list(self, caller: Peer, *, passphrase: bytearray) -> Json:
         return await self._api.credential_list(passphrase)
 
-    async def credential_rotate(self, caller: Peer, *, name: str, secret: bytearray, passphrase: bytearray) -> Json:
-        return await self._api.credential_rotate(name, secret, passphrase)
+    async def credential_rotate(
+        self, caller: Peer, *, name: str, certificate: str | None, secret: bytearray, passphrase: bytearray
+    ) -> Json:
+        return await self._api.credential_rotate(name, secret, passphrase, certificate=certificate)
 
     async def credential_remove(self, caller: Peer, *, name: str, passphrase: bytearray) -> Json:
         return await self._api.credential_remove(name, passphrase)
+
+    async def trust_add(
+        self, caller: Peer, *, name: str, ca: str, targets: Sequence[str], passphrase: bytearray
+    ) -> Json:
+        return await self._api.trust_add(name, ca, targets, passphrase)
+
+    async def trust_list(self, caller: Peer, *, passphrase: bytearray) -> Json:
+        return await self._api.trust_list(passphrase)
+
+    async def trust_remove(self, caller: Peer, *, name: str, passphrase: bytearray) -> Json:
+        return await self._api.trust_remove(name, passphrase)
+
+    async def proxy_set(
+        self,
+        caller: Peer,
+        *,
+        url: str,
+        credential: str | None,
+        no_proxy: Sequence[str],
+        trusted: bool,
+        passphrase: bytearray,
+    ) -> Json:
+        return await self._api.proxy_set(
+            url, credential=credential, no_proxy=no_proxy, trusted=trusted, passphrase=passphrase
+        )
+
+    async def proxy_show(self, caller: Peer, *, passphrase: bytearray) -> Json:
+        return await self._api.proxy_show(passphrase)
+
+    async def proxy_off(self, caller: Peer, *, passphrase: bytearray) -> Json:
+        return await self._api.proxy_off(passphrase)
 
     async def contract_pending(self, caller: Peer) -> Json:
         return await self._api.contract_pending()

@@ -4,22 +4,24 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.broker.vault.authority import Authority
 
 from affidavit.broker.contract.pattern import UrlPattern
+from affidavit.broker.moment import SystemClock
 from affidavit.broker.terms import ApprovalMode, Micros
 from affidavit.broker.vault import (
     CAUTIONS,
     Caution,
     Conflict,
     CredentialId,
-    CredentialKind,
     Invalid,
     NewCredential,
     NotKnown,
     Vault,
 )
 from affidavit.broker.vault import credentials as module
-from affidavit.broker.vault.credentials import LATER, TARGETS_MAX, cautions, check_secret, checked, is_loopback
+from affidavit.broker.vault.credentials import TARGETS_MAX, cautions, checked, is_loopback
+from affidavit.broker.vault.kinds import MutualTlsOptions
 
 NOW = Micros(1_796_000_000_000_000)
 BEARER = NewCredential("prod", "bearer", ("https://api.example.com/v1/x",))
@@ -38,26 +40,8 @@ def refused(new: NewCredential) -> Invalid:
     return caught.value
 
 
-@pytest.mark.parametrize(
-    ("new", "header", "parameter", "template", "username"),
-    [
-        (BEARER, "Authorization", None, "Bearer {secret}", None),
-        (replace(BEARER, header="X-Auth", format="token {secret}"), "X-Auth", None, "token {secret}", None),
-        (replace(BEARER, kind="basic", username="ada"), "Authorization", None, None, "ada"),
-        (replace(BEARER, kind="header", header="X-Api-Key"), "X-Api-Key", None, "{secret}", None),
-        (replace(BEARER, kind="header", header="A", format="k={secret};"), "A", None, "k={secret};", None),
-        (replace(BEARER, kind="query"), None, "key", "{secret}", None),
-        (replace(BEARER, kind="query", header="api_key"), None, "api_key", "{secret}", None),
-        (replace(BEARER, kind="query", format="api_key={secret}"), None, "api_key", "{secret}", None),
-        (replace(BEARER, kind="query", header="a", format="b={secret}"), None, "a", "b={secret}", None),
-        (replace(BEARER, kind="query", format="v{secret}"), None, "key", "v{secret}", None),
-    ],
-)
-def test_what_each_kind_sends(
-    new: NewCredential, header: str | None, parameter: str | None, template: str | None, username: str | None
-) -> None:
-    made = checked(new, NOW)
-    assert (made.header, made.parameter, made.format, made.username) == (header, parameter, template, username)
+def test_a_new_credential_is_version_1() -> None:
+    made = checked(BEARER, NOW)
     assert (made.version, made.created_at, made.rotated_at) == (1, NOW, NOW)
 
 
@@ -106,65 +90,10 @@ def test_bad_names(name: str) -> None:
         (replace(BEARER, targets=("https://a.example/", "nonsense")), "target"),
         (replace(BEARER, targets=tuple(f"https://a.example/{n}" for n in range(TARGETS_MAX + 1))), "target"),
         (replace(BEARER, approval="sometimes"), "approval"),
-        (replace(BEARER, username="ada"), "username"),
-        (replace(BEARER, kind="basic"), "username"),
-        (replace(BEARER, kind="basic", username="a:b"), "username"),
-        (replace(BEARER, kind="basic", username="a\nb"), "username"),
-        (replace(BEARER, kind="basic", username="x" * 256), "username"),
-        (replace(BEARER, kind="basic", username="ada", format="{secret}"), "format"),
-        (replace(BEARER, kind="header"), "header"),
-        (replace(BEARER, kind="header", header="a b"), "header"),
-        (replace(BEARER, kind="header", header="a:"), "header"),
-        (replace(BEARER, kind="header", header="Host"), "header"),
-        (replace(BEARER, kind="header", header="Content-Length"), "header"),
-        (replace(BEARER, kind="header", header="Proxy-Authorization"), "header"),
-        (replace(BEARER, format="no placeholder"), "format"),
-        (replace(BEARER, format="{secret}{secret}"), "format"),
-        (replace(BEARER, format="{secret}\r\nX: y"), "format"),
-        (replace(BEARER, format=" {secret}"), "format"),
-        (replace(BEARER, format="ä{secret}"), "format"),
-        (replace(BEARER, format="x" * 1024 + "{secret}"), "format"),
-        (replace(BEARER, kind="query", header="a b"), "format"),
-        (replace(BEARER, kind="query", format="a&b={secret}"), "format"),
-        (replace(BEARER, kind="query", username="ada"), "username"),
     ],
 )
-def test_bad_options_name_their_field(new: NewCredential, field: str) -> None:
+def test_what_does_not_fit_names_its_field(new: NewCredential, field: str) -> None:
     assert refused(new).field == field
-
-
-@pytest.mark.parametrize("kind", sorted(LATER))
-def test_kinds_that_come_later_say_so(kind: str) -> None:
-    error = refused(replace(BEARER, kind=kind))
-    assert error.field == "kind"
-    assert f"{kind} comes later" in error.message
-
-
-@pytest.mark.parametrize("kind", list(CredentialKind))
-@pytest.mark.parametrize("size", [0, 64 * 1024 + 1])
-def test_secrets_have_a_size(kind: CredentialKind, size: int) -> None:
-    with pytest.raises(Invalid) as caught:
-        check_secret(kind, bytearray(b"x" * size))
-    assert caught.value.field == "secret"
-    check_secret(kind, bytearray(b"x"))
-    check_secret(kind, bytearray(b"x" * 64 * 1024))
-
-
-@pytest.mark.parametrize("byte", [b"\r", b"\n", b"\0"])
-def test_no_header_carries_a_line_break(byte: bytes) -> None:
-    for kind in (CredentialKind.BEARER, CredentialKind.BASIC, CredentialKind.HEADER):
-        with pytest.raises(Invalid, match="line break"):
-            check_secret(kind, bytearray(b"abc" + byte + b"def"))
-    check_secret(CredentialKind.QUERY, bytearray(b"abc" + byte))
-
-
-@pytest.mark.parametrize("value", [b" abc", b"abc\t", b"a\x01b", b"a\x7fb"])
-def test_a_header_value_is_clean(value: bytes) -> None:
-    for kind in (CredentialKind.BEARER, CredentialKind.HEADER):
-        with pytest.raises(Invalid):
-            check_secret(kind, bytearray(value))
-    check_secret(CredentialKind.BASIC, bytearray(value))
-    check_secret(CredentialKind.HEADER, bytearray(b"a b\tc\xff"))
 
 
 @pytest.mark.parametrize(
@@ -267,6 +196,53 @@ def test_a_refused_rotation_changes_nothing(vault: Vault) -> None:
     assert not any(value)
     assert vault.credentials.list() == (made,)
     assert vault.credentials.secret(made.credential_id, 1).use(bytes) == LONG
+
+
+def test_a_service_gives_the_next_version_of_the_newest_alone(vault: Vault) -> None:
+    new = replace(BEARER, kind="oauth2", token_url="https://login.example.com/token", client_id="4711", refresh=True)
+    made = vault.credentials.add(new, secret(b"refresh-token-1")).credential
+    value = secret(b"refresh-token-2")
+    renewed = vault.credentials.renewed(made.credential_id, 1, value)
+    assert not any(value)
+    assert renewed == replace(made, version=2, rotated_at=renewed.rotated_at)
+    assert vault.credentials.list() == (renewed,)
+    assert vault.credentials.secret(made.credential_id, 2).use(bytes) == b"refresh-token-2"
+    vault.credentials.rotate("prod", secret(b"by the operator"))
+    late = secret(b"refresh-token-3")
+    with pytest.raises(NotKnown):
+        vault.credentials.renewed(made.credential_id, 2, late)
+    assert not any(late)
+    assert vault.credentials.secret(made.credential_id, 3).use(bytes) == b"by the operator"
+
+
+def test_a_client_certificate_changes_with_its_key(vault: Vault) -> None:
+    authority = Authority("private", SystemClock().wall())
+    (first, key), (second, other) = (authority.client(name, SystemClock().wall()) for name in ("a", "b"))
+    new = replace(BEARER, kind="mtls", certificate=first)
+    made = vault.credentials.add(new, bytearray(key, "ascii")).credential
+    with pytest.raises(Invalid) as caught:
+        vault.credentials.rotate("prod", bytearray(other, "ascii"))
+    assert caught.value.field == "secret"
+    rotated = vault.credentials.rotate("prod", bytearray(other, "ascii"), certificate=second).credential
+    assert isinstance(rotated.options, MutualTlsOptions)
+    assert (rotated.version, rotated.options.subject) == (2, "CN=b")
+    assert rotated.digest != made.digest
+    assert vault.credentials.list() == (rotated,)
+    again = vault.credentials.rotate("prod", bytearray(other, "ascii")).credential
+    assert again.options == rotated.options
+
+
+def test_no_other_kind_takes_a_certificate(vault: Vault) -> None:
+    vault.credentials.add(BEARER, secret())
+    with pytest.raises(Invalid) as caught:
+        vault.credentials.rotate("prod", secret(), certificate="x")
+    assert caught.value.field == "certificate"
+
+
+def test_a_client_certificate_needs_tls() -> None:
+    certificate, _ = Authority("private", NOW).client("a", NOW)
+    new = replace(BEARER, kind="mtls", certificate=certificate, targets=("http://localhost:8080/",))
+    assert refused(new).field == "target"
 
 
 def test_removal_and_a_new_one_of_the_same_name(vault: Vault) -> None:

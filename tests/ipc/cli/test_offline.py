@@ -34,14 +34,37 @@ class ScriptedOperator:
             raise self.refusal
         return {"name": "e", "version": 1, "credentials": [], "settings": [], "adopted": []}
 
+    async def credential_rotate(
+        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+    ) -> dict[str, Any]:
+        return self._take("rotate", name, secret, passphrase, certificate)
+
+    async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> dict[str, Any]:
+        answer = self._take("trust add", name, ca, targets, passphrase)
+        return {**answer, "targets": [], "subjects": [], "expires_at": None}
+
+    async def trust_list(self, passphrase: bytearray) -> dict[str, Any]:
+        return {**self._take("trust list", passphrase), "trust": []}
+
+    async def trust_remove(self, name: str, passphrase: bytearray) -> dict[str, Any]:
+        return self._take("trust remove", name, passphrase)
+
+    async def proxy_set(
+        self, url: str, *, credential: str | None, no_proxy: Sequence[str], trusted: bool, passphrase: bytearray
+    ) -> dict[str, Any]:
+        return {**self._take("proxy set", url, credential, no_proxy, trusted, passphrase), "url": None}
+
+    async def proxy_show(self, passphrase: bytearray) -> dict[str, Any]:
+        return {**self._take("proxy show", passphrase), "url": None}
+
+    async def proxy_off(self, passphrase: bytearray) -> dict[str, Any]:
+        return {**self._take("proxy off", passphrase), "url": None}
+
     async def credential_add(self, params: Any, secret: bytearray, passphrase: bytearray) -> dict[str, Any]:
         return self._take("add", dict(params), secret, passphrase)
 
     async def credential_list(self, passphrase: bytearray) -> dict[str, Any]:
         return self._take("list", passphrase)
-
-    async def credential_rotate(self, name: str, secret: bytearray, passphrase: bytearray) -> dict[str, Any]:
-        return self._take("rotate", name, secret, passphrase)
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> dict[str, Any]:
         return self._take("remove", name, passphrase)
@@ -85,12 +108,22 @@ def test_every_offline_command_reaches_its_call(cli: Cli, api: ScriptedOperator,
     contract.write_text(
         'id = "c"\n[match]\nkind = "http"\nmethod = ["GET"]\nurl = "https://a.example/*"\n[effect]\nkind = "read"\n'
     )
+    ca = tmp_path / "ca.pem"
+    ca.write_text("-----BEGIN")
     target = "https://a.example/*"
     for words in (
         ["credential", "add", "e", "--kind", "bearer", "--target", target, *secrets()],
         ["credential", "list", "--passphrase-fd", cli.fd(b"pw")],
         ["credential", "rotate", "e", *secrets()],
+        ["credential", "rotate", "e", "--cert", str(ca), *secrets()],
         ["credential", "remove", "e", "--passphrase-fd", cli.fd(b"pw")],
+        ["trust", "add", "corp", "--ca", str(ca), "--target", target, "--passphrase-fd", cli.fd(b"pw")],
+        ["trust", "list", "--passphrase-fd", cli.fd(b"pw")],
+        ["trust", "remove", "corp", "--passphrase-fd", cli.fd(b"pw")],
+        ["proxy", "set", "http://p:1", "--no-proxy", "a", "--no-proxy", "b", "--passphrase-fd", cli.fd(b"pw")],
+        ["proxy", "set", "http://p:1", "--credential", "e", "--trusted", "--passphrase-fd", cli.fd(b"pw")],
+        ["proxy", "show", "--passphrase-fd", cli.fd(b"pw")],
+        ["proxy", "off", "--passphrase-fd", cli.fd(b"pw")],
         ["contract", "adopt", str(contract), "--passphrase-fd", cli.fd(b"pw")],
         ["settings", "show"],
         ["settings", "set", "k", "v", "--passphrase-fd", cli.fd(b"pw")],
@@ -103,12 +136,21 @@ def test_every_offline_command_reaches_its_call(cli: Cli, api: ScriptedOperator,
         "kind": "bearer",
         "targets": (target,),
         "private": False,
+        "refresh": False,
     }
     assert (secret, passphrase) == (b"secret", b"pw")
     assert rest == [
         ("list", b"pw"),
-        ("rotate", "e", b"secret", b"pw"),
+        ("rotate", "e", b"secret", b"pw", None),
+        ("rotate", "e", b"secret", b"pw", "-----BEGIN"),
         ("remove", "e", b"pw"),
+        ("trust add", "corp", "-----BEGIN", (target,), b"pw"),
+        ("trust list", b"pw"),
+        ("trust remove", "corp", b"pw"),
+        ("proxy set", "http://p:1", None, ("a", "b"), False, b"pw"),
+        ("proxy set", "http://p:1", "e", (), True, b"pw"),
+        ("proxy show", b"pw"),
+        ("proxy off", b"pw"),
         ("adopt", [("c.toml", contract.read_text())], b"pw"),
         ("show",),
         ("set", "k", "v", b"pw"),

@@ -194,7 +194,7 @@ def test_rotate_remove_list_and_settings(cli: Cli, broker: ScriptedBroker) -> No
     assert ran.text == "e has a new secret, version 2.\n"
     assert cli("credential", "remove", "e", "--passphrase-fd", cli.fd(b"pw")).text == "e is removed.\n"
     listed = cli("credential", "list", "--passphrase-fd", cli.fd(b"pw")).text
-    assert listed.splitlines()[1] == "e     2        bearer  -         https://a.example/*"
+    assert listed.splitlines()[1] == "e     2        bearer  -         -        https://a.example/*"
     assert cli("settings", "show").text.splitlines()[1] == "assume_reads  off    operator  whether"
     assert cli("settings", "set", "assume_reads", "off", "--passphrase-fd", cli.fd(b"pw")).status == 0
     assert broker.asked("settings.set") == [{"key": "assume_reads", "value": "off", "passphrase": "pw"}]

@@ -24,6 +24,8 @@ FAMILIES = {
     "result": ("fetch",),
     "contract": ("check", "list", "explain", "adopt"),
     "credential": ("add", "list", "rotate", "remove"),
+    "trust": ("add", "list", "remove"),
+    "proxy": ("set", "show", "off"),
     "settings": ("show", "set"),
     "audit": ("verify",),
 }

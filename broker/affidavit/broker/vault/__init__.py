@@ -6,9 +6,7 @@ from affidavit.broker.vault.credentials import (
     Caution,
     Credential,
     CredentialId,
-    CredentialKind,
     Credentials,
-    NewCredential,
 )
 from affidavit.broker.vault.device import GIVES_UP
 from affidavit.broker.vault.errors import (
@@ -28,7 +26,10 @@ from affidavit.broker.vault.errors import (
 from affidavit.broker.vault.head import DeviceMode
 from affidavit.broker.vault.keyring_store import KeyringStore
 from affidavit.broker.vault.keys import DeviceKeys, KdfParams
+from affidavit.broker.vault.kinds import CredentialKind, NewCredential
 from affidavit.broker.vault.operator import Adopted, Adoption, OperatorData
+from affidavit.broker.vault.proxy import Proxy, ProxyChoice, ProxySetting, route_for
+from affidavit.broker.vault.trust import Anchor, TrustAnchors, trust_for
 from affidavit.broker.vault.vault import Vault, VaultState
 
 __all__ = [
@@ -37,6 +38,7 @@ __all__ = [
     "Added",
     "Adopted",
     "Adoption",
+    "Anchor",
     "Caution",
     "Conflict",
     "Credential",
@@ -53,6 +55,10 @@ __all__ = [
     "NewCredential",
     "NotKnown",
     "OperatorData",
+    "Proxy",
+    "ProxyChoice",
+    "ProxySetting",
+    "TrustAnchors",
     "Vault",
     "VaultAbsent",
     "VaultDamaged",
@@ -62,4 +68,6 @@ __all__ = [
     "VaultState",
     "VaultUnavailable",
     "WrongPassphrase",
+    "route_for",
+    "trust_for",
 ]

@@ -17,10 +17,23 @@ from enum import StrEnum
 from typing import Any, NewType, TypeVar
 
 from affidavit.broker.contract.pattern import BadPattern, UrlPattern
+from affidavit.broker.fingerprint import digest
 from affidavit.broker.secret import Secret, overwrite
 from affidavit.broker.terms import ApprovalMode, Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.kinds import (
+    CredentialKind,
+    MutualTlsOptions,
+    NewCredential,
+    Options,
+    check_secret,
+    checked_options,
+    client_certificate,
+    kind_of,
+    loaded,
+    stored,
+)
 from affidavit.journal.sqlcipher import Connection
 
 T = TypeVar("T")
@@ -29,8 +42,6 @@ CredentialId = NewType("CredentialId", str)
 """`cred_` and 16 hex digits; it names this credential until it is removed, and no other after it."""
 
 NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
-PLACEHOLDER = "{secret}"
-SECRET_MAX = 64 * 1024
 SHORT_SECRET = 8
 """Below this many bytes redaction does not look for the secret by itself: it would hit by chance."""
 CREDENTIALS_MAX = 1000
@@ -45,10 +56,7 @@ CREATE TABLE credentials (
     targets TEXT NOT NULL,
     approval TEXT,
     private INTEGER NOT NULL,
-    header TEXT,
-    parameter TEXT,
-    format TEXT,
-    username TEXT,
+    options TEXT NOT NULL,
     created_at INTEGER NOT NULL,
     rotated_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
@@ -62,40 +70,14 @@ CREATE TABLE secrets (
 """
 """`secrets.value` is NULL once a newer version took its place."""
 
-_COLUMNS = (
-    "id, name, kind, version, targets, approval, private, header, parameter, format, username, created_at, rotated_at"
-)
+_COLUMNS = "id, name, kind, version, targets, approval, private, options, created_at, rotated_at"
 
-_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
-"""A header's name (RFC 9110, 5.6.2)."""
 _TOKEN_ENDPOINT = UrlPattern.parse("https://localhost/**/token*")
-_PARAMETER = re.compile(r"[A-Za-z0-9._~\[\]-]{1,128}")
-_FRAMING = frozenset(
-    {"host", "content-length", "transfer-encoding", "connection", "upgrade", "expect", "te", "trailer", "keep-alive"}
-)
-"""Headers that say how a message is framed and where it goes: no credential is sent in one."""
-
-
-class CredentialKind(StrEnum):
-    """How a secret is sent."""
-
-    BEARER = "bearer"
-    BASIC = "basic"
-    HEADER = "header"
-    QUERY = "query"
-
-
-LATER = frozenset({"sigv4", "oauth2", "mtls", "ssh-key", "ssh-password"})
-"""Kinds that are named in the interface and not built yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """One credential without its secret. `version` is the newest one's.
-
-    `header` is set for bearer, basic and header, `parameter` for query; `format` holds `{secret}` once and is set for
-    all but basic, which has a `username`.
-    """
+    """One credential without its secret. `version` is the newest one's."""
 
     credential_id: CredentialId
     name: str
@@ -106,26 +88,27 @@ class Credential:
     approval: ApprovalMode | None
     private: bool
     """Names in the target may lead to private and loopback addresses."""
-    header: str | None
-    parameter: str | None
-    format: str | None
-    username: str | None
+    options: Options
+    """What its kind needs to know beside the secret."""
     created_at: Micros
     rotated_at: Micros
 
-
-@dataclass(frozen=True, slots=True)
-class NewCredential:
-    """What the operator asks for, as words; `checked` turns it into a Credential or says what does not fit."""
-
-    name: str
-    kind: str
-    targets: tuple[str, ...]
-    approval: str | None = None
-    private: bool = False
-    header: str | None = None
-    format: str | None = None
-    username: str | None = None
+    @property
+    def digest(self) -> str:
+        """Of all that is not secret: what a record names where the credential changed."""
+        return digest(
+            "credential",
+            {
+                "id": self.credential_id,
+                "name": self.name,
+                "kind": self.kind.value,
+                "version": self.version,
+                "targets": list(self.targets),
+                "approval": self.approval.value if self.approval else None,
+                "private": self.private,
+                "options": stored(self.options),
+            },
+        )
 
 
 class Caution(StrEnum):
@@ -163,15 +146,17 @@ def checked(new: NewCredential, now: Micros) -> Credential:
         raise Invalid(
             "A name has 1 to 64 letters, digits, dots, dashes or underscores.", "Choose another.", field="name"
         )
-    kind = _kind(new.kind)
+    kind = kind_of(new.kind)
     targets = checked_targets(new.targets)
+    if kind is CredentialKind.MTLS and any(target.startswith("http:") for target in targets):
+        raise Invalid("A client certificate goes to https:// only.", "Use https://.", field="target")
     try:
         approval = None if new.approval is None else ApprovalMode(new.approval)
     except ValueError:
         raise Invalid(
             "There is no such approval mode.", f"Use one of: {', '.join(ApprovalMode)}.", field="approval"
         ) from None
-    draft = Credential(
+    return Credential(
         credential_id=CredentialId(f"cred_{secrets.token_hex(8)}"),
         name=new.name,
         kind=kind,
@@ -179,27 +164,10 @@ def checked(new: NewCredential, now: Micros) -> Credential:
         targets=targets,
         approval=approval,
         private=new.private,
-        header=None,
-        parameter=None,
-        format=None,
-        username=None,
+        options=checked_options(new, kind, now),
         created_at=now,
         rotated_at=now,
     )
-    if kind is CredentialKind.BASIC:
-        _none(new.format, "format", kind)
-        return replace(draft, header=_header(new.header or "Authorization"), username=_username(new.username))
-    _none(new.username, "username", kind)
-    if kind is CredentialKind.QUERY:
-        parameter, template = _parameter(new.header, new.format)
-        return replace(draft, parameter=parameter, format=_format(template))
-    if kind is CredentialKind.BEARER:
-        header, template = new.header or "Authorization", new.format or f"Bearer {PLACEHOLDER}"
-    elif new.header:
-        header, template = new.header, new.format or PLACEHOLDER
-    else:
-        raise Invalid("Kind header needs the header's name.", "Such as: --header X-Api-Key", field="header")
-    return replace(draft, header=_header(header), format=_format(template))
 
 
 def checked_targets(texts: tuple[str, ...]) -> tuple[str, ...]:
@@ -228,26 +196,6 @@ def checked_target(text: str) -> UrlPattern:
     return pattern
 
 
-def check_secret(kind: CredentialKind, value: bytearray) -> None:
-    """Invalid, field `secret`, where these bytes cannot be sent as this kind. The value is never quoted."""
-    if not 1 <= len(value) <= SECRET_MAX:
-        raise Invalid(f"A secret has 1 byte to {SECRET_MAX // 1024} KiB.", "Give another.", field="secret")
-    if kind is CredentialKind.QUERY:
-        return
-    if any(byte in b"\r\n\0" for byte in value):
-        raise Invalid(
-            "The secret holds a line break or a NUL, which no header can carry.",
-            "Give it without one; a file's last line break is the usual cause.",
-            field="secret",
-        )
-    if kind is not CredentialKind.BASIC:
-        # RFC 9110, 5.5: a value neither begins nor ends in white space and holds no other control character.
-        if value[0] in b" \t" or value[-1] in b" \t":
-            raise Invalid("The secret begins or ends with white space.", "Give it without.", field="secret")
-        if any((byte < 0x20 and byte != 0x09) or byte == 0x7F for byte in value):
-            raise Invalid("The secret holds a control character.", "Give it without.", field="secret")
-
-
 def cautions(credential: Credential, value: bytearray) -> tuple[Caution, ...]:
     """What a person should know of this credential with this secret."""
     patterns = [UrlPattern.parse(target) for target in credential.targets]
@@ -267,65 +215,6 @@ def is_loopback(pattern: UrlPattern) -> bool:
     address = ipaddress.ip_address(pattern.host_text)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return (mapped or address).is_loopback
-
-
-def _kind(text: str) -> CredentialKind:
-    if text in LATER:
-        raise Invalid(
-            f"Kind {text} comes later; this version sends {', '.join(CredentialKind)}.",
-            "Use one of these, or wait for the version that has it.",
-            field="kind",
-        )
-    try:
-        return CredentialKind(text)
-    except ValueError:
-        raise Invalid(
-            "There is no such kind of credential.", f"Use one of: {', '.join(CredentialKind)}.", field="kind"
-        ) from None
-
-
-def _header(name: str) -> str:
-    if not _TOKEN.fullmatch(name):
-        raise Invalid("That is no header name.", "Such as: X-Api-Key", field="header")
-    if name.lower() in _FRAMING or name.lower().startswith("proxy-"):
-        raise Invalid("A secret cannot be sent in this header.", "Such as: Authorization", field="header")
-    return name
-
-
-def _format(template: str) -> str:
-    if template.count(PLACEHOLDER) != 1 or not template.isascii() or not template.isprintable() or len(template) > 1024:
-        raise Invalid(
-            "A format is printable ASCII with {secret} in it once.", "Such as: token {secret}", field="format"
-        )
-    if template != template.strip():
-        raise Invalid("A format neither begins nor ends with white space.", "Such as: token {secret}", field="format")
-    return template
-
-
-def _username(name: str | None) -> str:
-    if not name or len(name) > 255 or ":" in name or not name.isprintable():
-        raise Invalid(
-            "Kind basic needs a user name without a colon or control characters (RFC 7617).",
-            "Such as: --username ada",
-            field="username",
-        )
-    return name
-
-
-def _parameter(header: str | None, template: str | None) -> tuple[str, str]:
-    """Name and value format of a query credential: `--header` names the parameter, or `--format` as `name={secret}`."""
-    name, equals, value = (template or "").partition("=")
-    if header is None and equals and PLACEHOLDER in value:
-        header, template = name, value
-    parameter = header or "key"
-    if not _PARAMETER.fullmatch(parameter):
-        raise Invalid("That is no name of a query parameter.", "Such as: --format 'api_key={secret}'", field="format")
-    return parameter, template or PLACEHOLDER
-
-
-def _none(given: str | None, field: str, kind: CredentialKind) -> None:
-    if given is not None:
-        raise Invalid(f"Kind {kind.value} takes no {field}.", f"Leave --{field} out.", field=field)
 
 
 class Credentials:
@@ -353,27 +242,47 @@ class Credentials:
                 return credential
         raise _no_such_name()
 
+    def of(self, credential_id: CredentialId) -> Credential:
+        """NotKnown if it was removed."""
+        for credential in self.list():
+            if credential.credential_id == credential_id:
+                return credential
+        raise _no_such_name()
+
     def add(self, new: NewCredential, value: bytearray) -> Added:
         """Take in a credential and its secret; `value` is overwritten. Invalid or Conflict with the field."""
         try:
             credential = checked(new, self._now())
-            check_secret(credential.kind, value)
+            check_secret(credential.options, value)
             found = cautions(credential, value)
             self._change(lambda database: _insert(database, credential, value))
             return Added(credential, found)
         finally:
             overwrite(value)
 
-    def rotate(self, name: str, value: bytearray) -> Added:
-        """Give a credential its next version and forget the older secrets; `value` is overwritten."""
+    def rotate(self, name: str, value: bytearray, *, certificate: str | None = None) -> Added:
+        """Give a credential its next version and forget the older secrets; `value` is overwritten.
+
+        `certificate` (PEM) only for kind mtls: the one that the new key belongs to; without it the old one stays.
+        """
         try:
-            credential = self._change(lambda database: _rotate(database, name, value, self._now()))
+            credential = self._change(lambda database: _rotate(database, name, value, certificate, self._now()))
             return Added(credential, cautions(credential, value))
         finally:
             overwrite(value)
 
+    def renewed(self, credential_id: CredentialId, version: int, value: bytearray) -> Credential:
+        """The next version with a secret that its service gave in place of this version's; `value` is overwritten.
+
+        NotKnown where this version is not the newest any more: what the operator did since then stands.
+        """
+        try:
+            return self._change(lambda database: _renew(database, credential_id, version, value, self._now()))
+        finally:
+            overwrite(value)
+
     def remove(self, name: str) -> Credential:
-        """Remove a credential with all its versions; gives what was removed."""
+        """Remove a credential with all its versions; gives what was removed. Conflict while the proxy uses it."""
         return self._change(lambda database: _remove(database, name))
 
     def secret(self, credential_id: CredentialId, version: int) -> Secret:
@@ -416,10 +325,7 @@ def _insert(database: Connection, credential: Credential, value: bytearray) -> N
         json.dumps(credential.targets),
         credential.approval.value if credential.approval else None,
         int(credential.private),
-        credential.header,
-        credential.parameter,
-        credential.format,
-        credential.username,
+        json.dumps(stored(credential.options)),
         credential.created_at,
         credential.rotated_at,
     )
@@ -441,13 +347,33 @@ def _select_named(database: Connection, name: str) -> Credential:
     return _from_row(row)
 
 
-def _rotate(database: Connection, name: str, value: bytearray, now: Micros) -> Credential:
+def _rotate(database: Connection, name: str, value: bytearray, certificate: str | None, now: Micros) -> Credential:
     """Give the credential its next version and forget the values of the older ones."""
     old = _select_named(database, name)
-    check_secret(old.kind, value)
+    options = old.options
+    if certificate is not None:
+        if not isinstance(options, MutualTlsOptions):
+            raise Invalid(f"Kind {old.kind.value} takes no --cert.", "Leave --cert out.", field="certificate")
+        options = client_certificate(certificate, now)
+    return _next_version(database, replace(old, options=options), value, now)
+
+
+def _renew(database: Connection, credential_id: str, version: int, value: bytearray, now: Micros) -> Credential:
+    row = database.execute(
+        f"SELECT {_COLUMNS} FROM credentials WHERE id = ? AND version = ?",  # noqa: S608
+        (credential_id, version),
+    ).fetchone()
+    if row is None:
+        raise _no_such_version()
+    return _next_version(database, _from_row(row), value, now)
+
+
+def _next_version(database: Connection, old: Credential, value: bytearray, now: Micros) -> Credential:
+    check_secret(old.options, value)
     new = replace(old, version=old.version + 1, rotated_at=now)
     database.execute(
-        "UPDATE credentials SET version = ?, rotated_at = ? WHERE id = ?", (new.version, now, new.credential_id)
+        "UPDATE credentials SET version = ?, options = ?, rotated_at = ? WHERE id = ?",
+        (new.version, json.dumps(stored(new.options)), now, new.credential_id),
     )
     database.execute("UPDATE secrets SET value = NULL WHERE credential_id = ?", (new.credential_id,))
     _insert_secret(database, new, value)
@@ -455,8 +381,14 @@ def _rotate(database: Connection, name: str, value: bytearray, now: Micros) -> C
 
 
 def _remove(database: Connection, name: str) -> Credential:
-    """Remove a credential with all its versions; gives what was removed."""
+    """Remove a credential with all its versions; gives what was removed. Conflict while the proxy uses it."""
     old = _select_named(database, name)
+    if database.execute("SELECT 1 FROM proxy WHERE credential_id = ?", (old.credential_id,)).fetchone():
+        raise Conflict(
+            "The proxy uses this credential.",
+            "Change the proxy first: affidavit proxy set, or affidavit proxy off",
+            field="name",
+        )
     database.execute("DELETE FROM secrets WHERE credential_id = ?", (old.credential_id,))
     database.execute("DELETE FROM credentials WHERE id = ?", (old.credential_id,))
     return old
@@ -468,8 +400,12 @@ def _select_secret(database: Connection, credential_id: str, version: int) -> Se
         "SELECT value FROM secrets WHERE credential_id = ? AND version = ?", (credential_id, version)
     ).fetchone()
     if row is None or row[0] is None:
-        raise NotKnown("This version of the credential has no secret any more.", "Send the request again.")
+        raise _no_such_version()
     return Secret(row[0])
+
+
+def _no_such_version() -> NotKnown:
+    return NotKnown("This version of the credential has no secret any more.", "Send the request again.")
 
 
 def _no_such_name() -> NotKnown:
@@ -484,18 +420,16 @@ def _insert_secret(database: Connection, credential: Credential, value: bytearra
 
 
 def _from_row(row: Any) -> Credential:
+    kind = CredentialKind(row[2])
     return Credential(
         credential_id=CredentialId(row[0]),
         name=row[1],
-        kind=CredentialKind(row[2]),
+        kind=kind,
         version=row[3],
         targets=tuple(json.loads(row[4])),
         approval=None if row[5] is None else ApprovalMode(row[5]),
         private=bool(row[6]),
-        header=row[7],
-        parameter=row[8],
-        format=row[9],
-        username=row[10],
-        created_at=Micros(row[11]),
-        rotated_at=Micros(row[12]),
+        options=loaded(kind, json.loads(row[7])),
+        created_at=Micros(row[8]),
+        rotated_at=Micros(row[9]),
     )

@@ -25,7 +25,7 @@ from affidavit.broker.home import Places, create_private
 from affidavit.broker.moment import SystemClock
 from affidavit.broker.secret import Secret, overwrite
 from affidavit.broker.terms import Micros
-from affidavit.broker.vault import credentials, operator
+from affidavit.broker.vault import credentials, operator, proxy, trust
 from affidavit.broker.vault.credentials import Credentials
 from affidavit.broker.vault.device import Device
 from affidavit.broker.vault.errors import (
@@ -44,6 +44,8 @@ from affidavit.broker.vault.head import DeviceMode, VaultHead
 from affidavit.broker.vault.keyring_store import KeyringStore
 from affidavit.broker.vault.keys import SALT_BYTES, DeviceKeys, KdfParams, device_check, device_keys, vault_keys
 from affidavit.broker.vault.operator import OperatorData
+from affidavit.broker.vault.proxy import ProxySetting
+from affidavit.broker.vault.trust import TrustAnchors
 from affidavit.journal.errors import DatabaseError, DatabaseExists, DatabaseMissing, DatabaseUnavailable, DatabaseUnsafe
 from affidavit.journal.sqlcipher import Connection, Error, is_damage, open_database
 
@@ -98,6 +100,9 @@ class Vault:
         """Counts `lock` calls, so that an unlock begun before one does not end after it."""
         self.credentials = Credentials(self, now)
         self.operator = OperatorData(self, now)
+        self.trust = TrustAnchors(self, now)
+        self.proxy = ProxySetting(self, now)
+        self._snapshots = (self.credentials, self.trust, self.proxy)
 
     @classmethod
     def create(
@@ -172,7 +177,7 @@ class Vault:
         with self._guard:
             self._locks += 1
             opened, self._open = self._open, None
-            self.credentials.unload()
+            self._unload()
             if opened is not None:
                 opened.database.close()
 
@@ -247,11 +252,17 @@ class Vault:
     def _publish(self, opened: _Open) -> None:
         """Become ready, under `_guard`: the last step that can fail comes first."""
         try:
-            _translated(self.credentials.load, opened.database)
+            for part in self._snapshots:
+                _translated(part.load, opened.database)
         except BaseException:
+            self._unload()
             opened.database.close()
             raise
         self._open = opened
+
+    def _unload(self) -> None:
+        for part in self._snapshots:
+            part.unload()
 
     def _prove(self, passphrase: bytearray) -> _Open | None:
         """None if the passphrase fits the head that opened the vault; else open the database with its key."""
@@ -314,7 +325,7 @@ def _check_nothing_there(places: Places) -> None:
 
 
 def _create_schema(database: Connection) -> None:
-    for statement in (_SCHEMA + credentials.SCHEMA + operator.SCHEMA).split(";"):
+    for statement in (_SCHEMA + credentials.SCHEMA + operator.SCHEMA + trust.SCHEMA + proxy.SCHEMA).split(";"):
         database.execute(statement)
     private = bytearray(X25519PrivateKey.generate().private_bytes_raw())
     database.execute("INSERT INTO keys (name, value) VALUES (?, ?)", (_JOURNAL_PRIVATE, private))

@@ -4,14 +4,30 @@ from __future__ import annotations
 
 import argparse
 import base64
+import os
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 from affidavit.ipc.cli import exits, operator, output, passphrase, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.cli.refusal import usage
+from affidavit.ipc.methods import CREDENTIAL_KINDS, PEM_CHARS
 
-KINDS = ("bearer", "basic", "header", "query")
+OPTIONS = (
+    "approval",
+    "header",
+    "format",
+    "username",
+    "access_key",
+    "region",
+    "service",
+    "token_url",
+    "client_id",
+    "scope",
+    "client_auth",
+)
 MODES = ("never", "session", "always", "passphrase")
 
 
@@ -26,7 +42,7 @@ def configure(parser: Parser, name: str) -> None:
         epilog=example("affidavit credential add example --kind bearer --target 'https://api.example.com/v1/*'"),
     )
     part.add_argument("name", metavar="NAME", help="the name agents ask for")
-    part.add_argument("--kind", required=True, choices=KINDS, help="how it is sent")
+    part.add_argument("--kind", required=True, choices=CREDENTIAL_KINDS, help="how it is used")
     part.add_argument(
         "--target",
         required=True,
@@ -39,6 +55,25 @@ def configure(parser: Parser, name: str) -> None:
     part.add_argument("--header", metavar="H", help="header: the header's name; query: the parameter's name")
     part.add_argument("--format", metavar="TEXT", help="how the value is written, such as 'token {secret}'")
     part.add_argument("--username", metavar="U", help="basic: the user name")
+    part.add_argument("--access-key", metavar="ID", help="sigv4: the access key's id; the secret is the secret key")
+    part.add_argument("--region", metavar="R", help="sigv4: such as eu-central-1")
+    part.add_argument("--service", metavar="S", help="sigv4: such as s3")
+    part.add_argument("--token-url", metavar="U", help="oauth2: the token service, which no agent can call")
+    part.add_argument("--client-id", metavar="ID", help="oauth2: the client; the secret is the client's secret")
+    part.add_argument("--scope", metavar="S", help="oauth2: what to ask for, separated by spaces")
+    part.add_argument(
+        "--refresh",
+        action="store_true",
+        help="oauth2: the secret is a refresh token and, on a second line, the client's secret if it has one",
+    )
+    part.add_argument(
+        "--client-auth",
+        choices=("basic", "body"),
+        help="oauth2: how the token service takes the client's secret; without it in a header (basic)",
+    )
+    part.add_argument(
+        "--cert", type=Path, metavar="FILE", help="mtls: the certificate in PEM; the secret is its key in PEM"
+    )
     _secret_option(part)
     passphrase_option(part)
     passphrase_option(add("list", list_credentials, "names, kinds, targets and versions; never values"))
@@ -49,6 +84,7 @@ def configure(parser: Parser, name: str) -> None:
         epilog=example("affidavit credential rotate example --secret-fd 3 3< token.txt"),
     )
     part.add_argument("name", metavar="NAME")
+    part.add_argument("--cert", type=Path, metavar="FILE", help="mtls: the certificate that the new key belongs to")
     _secret_option(part)
     passphrase_option(part)
     part = add("remove", remove, "remove a credential", epilog=example("affidavit credential remove example"))
@@ -64,13 +100,34 @@ def _secret_option(part: Parser) -> None:
 
 def add_credential(args: argparse.Namespace) -> int:
     asked: dict[str, Any] = {"name": args.name, "kind": args.kind, "targets": args.target, "private": args.private}
-    options = {"approval": args.approval, "header": args.header, "format": args.format, "username": args.username}
-    asked |= {option: value for option, value in options.items() if value is not None}
-    return with_secret(args, "credential.add", asked, "is added")
+    asked |= {option: value for option in OPTIONS if (value := getattr(args, option)) is not None}
+    if args.refresh:
+        asked["refresh"] = True
+    if args.kind == "mtls" and args.secret_fd is None:
+        raise usage("A key does not fit on one line.", field="--secret-fd", remedy="Give it by: --secret-fd 3 3< KEY")
+    return with_secret(args, "credential.add", asked | certificate(args.cert), "is added")
 
 
 def rotate(args: argparse.Namespace) -> int:
-    return with_secret(args, "credential.rotate", {"name": args.name}, "has a new secret")
+    asked = {"name": args.name, **certificate(args.cert)}
+    return with_secret(args, "credential.rotate", asked, "has a new secret")
+
+
+def certificate(file: Path | None) -> dict[str, str]:
+    """The param `certificate`, where a file is named."""
+    return {} if file is None else {"certificate": read_pem(file, "--cert")}
+
+
+def read_pem(file: Path, option: str) -> str:
+    """A PEM file's text."""
+    try:
+        with open(file, "rb") as opened:
+            content = opened.read(PEM_CHARS + 1)
+    except OSError as error:
+        raise usage(f"{file} cannot be read: {os.strerror(error.errno or 0)}.", field=option) from None
+    if len(content) > PEM_CHARS or not content.isascii():
+        raise usage(f"{file} is no PEM file of at most {PEM_CHARS // 1024} KiB.", field=option)
+    return content.decode("ascii")
 
 
 def with_secret(args: argparse.Namespace, method: str, asked: Mapping[str, Any], what: str) -> int:
@@ -99,6 +156,9 @@ def told(args: argparse.Namespace, found: Mapping[str, Any], sentence: str) -> i
         return exits.DONE
     version = f", version {found['version']}" if "version" in found else ""
     output.say(f"{sentence}{version}.")
+    expires = (found.get("options") or {}).get("expires_at")
+    if expires is not None:
+        output.say(f"Its certificate expires {words.clock(expires)} UTC.")
     for warning in found.get("warnings") or ():
         output.note(f"Note: {escape(str(warning))}")
     return exits.DONE
@@ -126,8 +186,9 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             escape(str(row["version"])),
             escape(row["kind"]),
             escape(row.get("approval") or "-"),
+            words.clock((row.get("options") or {}).get("expires_at")),
             escape(" ".join(row["targets"])),
         )
         for row in rows
     ]
-    yield from words.columns(cells, ("NAME", "VERSION", "KIND", "APPROVAL", "TARGETS"))
+    yield from words.columns(cells, ("NAME", "VERSION", "KIND", "APPROVAL", "EXPIRES", "TARGETS"))

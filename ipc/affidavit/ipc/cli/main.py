@@ -26,6 +26,8 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "unlock": ("vault", "For the operator", "open the vault"),
     "lock": ("vault", "For the operator", "close the vault; what is not sent yet is stopped"),
     "credential": ("credential", "For the operator", "add, list, rotate, remove credentials"),
+    "trust": ("trust", "For the operator", "add, list, remove private certificate authorities"),
+    "proxy": ("proxy", "For the operator", "set, show, drop the proxy of https targets"),
     "approvals": ("approval", "For the operator", "the cards that wait"),
     "approve": ("approval", "For the operator", "print a card and approve it"),
     "deny": ("approval", "For the operator", "deny what a card asks for"),

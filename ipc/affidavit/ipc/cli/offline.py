@@ -25,8 +25,22 @@ HANDLERS: dict[str, Handler] = {
         given["passphrase"],
     ),
     "credential.list": lambda api, given: api.credential_list(given["passphrase"]),
-    "credential.rotate": lambda api, given: api.credential_rotate(given["name"], given["secret"], given["passphrase"]),
+    "credential.rotate": lambda api, given: api.credential_rotate(
+        given["name"], given["secret"], given["passphrase"], certificate=given["certificate"]
+    ),
     "credential.remove": lambda api, given: api.credential_remove(given["name"], given["passphrase"]),
+    "trust.add": lambda api, given: api.trust_add(given["name"], given["ca"], given["targets"], given["passphrase"]),
+    "trust.list": lambda api, given: api.trust_list(given["passphrase"]),
+    "trust.remove": lambda api, given: api.trust_remove(given["name"], given["passphrase"]),
+    "proxy.set": lambda api, given: api.proxy_set(
+        given["url"],
+        credential=given["credential"],
+        no_proxy=given["no_proxy"],
+        trusted=given["trusted"],
+        passphrase=given["passphrase"],
+    ),
+    "proxy.show": lambda api, given: api.proxy_show(given["passphrase"]),
+    "proxy.off": lambda api, given: api.proxy_off(given["passphrase"]),
     "contract.adopt": lambda api, given: api.contract_adopt(given["files"], given["passphrase"]),
     "settings.show": lambda api, given: api.settings_show(),
     "settings.set": lambda api, given: api.settings_set(given["key"], given["value"], given["passphrase"]),
