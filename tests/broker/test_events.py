@@ -7,7 +7,7 @@ import json
 import pytest
 
 from affidavit.broker import events as ev
-from affidavit.broker.terms import Code, Kind, Outcome, Retry
+from affidavit.broker.terms import Code, Kind, Micros, Outcome, Retry
 
 BODY = ev.StoredBody(
     place="blob", name="b", key="00", bytes=2, sha256="aa", stored_bytes=2, delivered_sha256="aa", chunks=1
@@ -26,6 +26,15 @@ SAMPLES = [
         body=BODY,
     ),
     ev.ResultExpired(sha256=None, status=None),
+    ev.ResultCommitted(
+        outcome=Outcome.COMMITTED,
+        code=Code.JOB_ACCEPTED,
+        retry=Retry.NEVER,
+        items=(ev.Item("a", Outcome.UNKNOWN, "no result"), ev.Item("b", Outcome.COMMITTED, record=4)),
+        job=ev.JobReference("j1", "https://a.example/j1"),
+        consistency={"by": "header:ETag", "version": "1"},
+    ),
+    ev.JobOpened("op_j", "j1", "https://a.example/j1", 7, Micros(9), "act_1"),
 ]
 
 

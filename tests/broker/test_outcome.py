@@ -102,7 +102,7 @@ ALL: list[ev.Event] = [
     LATE,
     ev.OutcomeDisputed(contradicts=1, what="another answer"),
     ev.LookedUp(invocation="act_9", answer="0 found", worth="proves nothing"),
-    ev.JobOpened(operation_id="op_2", job_id="j", status_url=None, acceptance=5, recovery_deadline=Micros(60)),
+    ev.JobOpened("op_2", "j", "https://api.example.com/jobs/j", 5, Micros(60), "act_1"),
     ev.LeaseTaken(generation=1, repeat="act_2", expires_at=Micros(60)),
     ev.ResultReleased(session="s-2", means="card", by="card"),
     ev.ResultDelivered(session="s-1", sha256="00"),

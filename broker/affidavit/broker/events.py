@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
@@ -70,6 +70,8 @@ class PreflightValidated:
     title: str | None = None
     spool: Mapping[str, Any] | None = None
     """Where the sealed request lies and the key that opens it, while a repeat may need it (R62)."""
+    items: tuple[str, ...] | None = None
+    """The keys of a batch's items, in order; None where it is no batch (R28)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +145,9 @@ class DispatchStarted:
     request_deadline: Micros
     recovery_deadline: Micros
     window_open_until: Micros | None = None
+    boot: float | None = None
+    boot_id: str | None = None
+    """The boot clock, and which boot: with it a wall clock that was set is noticed (R46)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,6 +207,29 @@ class StoredBody:
     undecodable: str | None = None
     withheld: bool = False
     """A form of the secret stood in what could not be decoded: kept for the operator, delivered to no agent."""
+    cut: bool = False
+    """The body broke off behind a head that settled the matter; nothing of it is kept as a result (R31)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a batch and what is proven of it. `record` names the record that settled it apart from the batch."""
+
+    key: str
+    outcome: Outcome
+    evidence: str | None = None
+    source: Source | None = None
+    record: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobReference:
+    """What an acceptance says of its job (R7). Not followed, it has no operation of its own."""
+
+    job_id: str | None
+    status_url: str | None
+    operation_id: str | None = None
+    invocation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,6 +245,11 @@ class ResultCommitted:
     needs: str | None = None
     hop: str | None = None
     retry_after_s: float | None = None
+    items: tuple[Item, ...] | None = None
+    job: JobReference | None = None
+    consistency: Mapping[str, Any] | str | None = None
+    """Of a read: the version that the answer is, how old it may be, or `none` (R66)."""
+    diagnostic: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,6 +288,16 @@ class OutcomeSettled:
     needs: str | None = None
     hop: str | None = None
     retry_after_s: float | None = None
+    items: tuple[Item, ...] | None = None
+    job: JobReference | None = None
+    consistency: Mapping[str, Any] | str | None = None
+    diagnostic: Mapping[str, Any] | None = None
+    lookup: str | None = None
+    """The look-up's invocation."""
+    answer: str | None = None
+    """What the look-up found, in words."""
+    state: str | None = None
+    contract_digest: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,21 +309,35 @@ class OutcomeDisputed:
 
 @dataclass(frozen=True, slots=True)
 class LookedUp:
+    """A look-up that settled nothing. `worth`: why not (`reconcile.Worth`); `state`: what the target calls it."""
+
     kind: ClassVar[Kind] = Kind.LOOKED_UP
     invocation: str
     answer: str
     worth: str
     contract_digest: str | None = None
+    state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class JobOpened:
+    """A job begins: an operation of its own, of whoever asked for the acceptance `refers_to` (R7)."""
+
     kind: ClassVar[Kind] = Kind.JOB_OPENED
     operation_id: str
     job_id: str | None
-    status_url: str | None
+    status_url: str
     acceptance: int
+    """The acceptance's dispatch record."""
     recovery_deadline: Micros
+    refers_to: str
+    session: str = ""
+    program: str = ""
+    agent: str = ""
+    correlation_id: str | None = None
+    contract_id: str | None = None
+    contract_digest: str | None = None
+    title: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -370,10 +427,10 @@ def _plain(value: Any) -> dict[str, Any]:
             continue
         if isinstance(v, StrEnum):
             v = str(v)
-        elif isinstance(v, StoredBody):
+        elif is_dataclass(v):
             v = _plain(v)
         elif isinstance(v, tuple):
-            v = list(v)
+            v = [_plain(x) if is_dataclass(x) else x for x in v]
         elif isinstance(v, Mapping):
             v = dict(v)
         out[name] = v
@@ -391,6 +448,9 @@ def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
         _DEFAULTS[cls] = found
     return found
 
+
+_PARTS = (StoredBody, Item, JobReference)
+"""Dataclasses that stand inside events."""
 
 _READERS: dict[type[Any], dict[str, Any]] = {}
 
@@ -410,10 +470,11 @@ def _reader(hint: Any) -> Any:
         return next((r for r in inner if r is not None), None)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint
-    if hint is StoredBody:
-        return lambda v: _build(StoredBody, v)
+    if hint in _PARTS:
+        return lambda v: _build(hint, v)
     if get_origin(hint) is tuple:
-        return tuple
+        part = _reader(get_args(hint)[0])
+        return tuple if part is None else lambda values: tuple(map(part, values))
     return None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -26,6 +27,8 @@ REQUEST_ID_HEADERS = (
 )
 """Names under which targets give the id of their own record, the most specific habit first."""
 
+_NUMBER = re.compile(r"[0-9]{1,18}(?:\.[0-9]{1,9})?")
+
 RETRY_AFTER_MAX_S = 86_400.0
 """A longer wait is shown as this: it is advice, not evidence."""
 
@@ -40,11 +43,12 @@ def remote_request_id(headers: Pairs) -> str | None:
     return next((found[name][:256] for name in REQUEST_ID_HEADERS if found.get(name)), None)
 
 
-def retry_after(headers: Pairs, now: Micros) -> float | None:
-    """Retry-After in seconds from now: a number or a date (RFC 9110, 10.2.3). None where absent or not readable."""
-    value = joined(headers).get("retry-after", "").strip()
-    if value.isascii() and value.isdigit():
-        seconds = float(value[:12])
+def retry_after(headers: Pairs, now: Micros, *, name: str = "retry-after", epoch: bool = False) -> float | None:
+    """How long the target asks to wait, in seconds from now: a number, a date (RFC 9110, 10.2.3), or with `epoch` the
+    second since 1970 from which on it may be asked again. None where absent or not readable."""
+    value = joined(headers).get(name.lower(), "").strip()
+    if _NUMBER.fullmatch(value):
+        seconds = float(value) - (now / 1_000_000 if epoch else 0)
     else:
         try:
             at = parsedate_to_datetime(value)

@@ -112,6 +112,18 @@ class Confirmed:
 
 
 @dataclass(frozen=True, slots=True)
+class Look:
+    """The newest look-up of an invocation, or the newest poll of a job. `worth` is a word of `lookup.Worth`."""
+
+    invocation_id: str
+    at: Micros
+    record: int
+    answer: str
+    worth: str
+    state: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Invocation:
     """The projection: what the records of one invocation prove. Only `apply` makes a new one.
 
@@ -161,9 +173,11 @@ class Invocation:
     lookup: Mapping[str, Any] | None = None
     has_lookup: bool = False
     spool: Mapping[str, Any] | None = None
+    item_keys: tuple[str, ...] | None = None
     # authorisation
     approval: ev.ApprovalDecided | None = None
     approval_record: int | None = None
+    approved_at: Micros | None = None
     # set-up
     attempts: tuple[ev.SetupAttempted, ...] = ()
     # dispatch
@@ -175,6 +189,8 @@ class Invocation:
     request_deadline: Micros | None = None
     recovery_deadline: Micros | None = None
     window_open_until: Micros | None = None
+    boot: float | None = None
+    boot_id: str | None = None
     bytes_sent: int | None = None
     cancel_asked: bool = False
     caller_gone: bool = False
@@ -196,8 +212,14 @@ class Invocation:
     needs: str | None = None
     hop: str | None = None
     retry_after_s: float | None = None
+    items: tuple[ev.Item, ...] | None = None
+    items_sealed: bool = False
+    """Read back without its items, some of which are unknown."""
+    job: ev.JobReference | None = None
+    consistency: Mapping[str, Any] | str | None = None
     settlement: ev.OutcomeSettled | None = None
     settlement_record: int | None = None
+    looked: Look | None = None
     disputed: bool = False
     # delivery
     delivery: str | None = None
@@ -213,6 +235,16 @@ class Invocation:
     @property
     def finished(self) -> bool:
         return self.state not in OPEN_STATES
+
+    @property
+    def is_job(self) -> bool:
+        """A job that was accepted: followed by look-ups, never dispatched itself (R7)."""
+        return Kind.JOB_OPENED in self.seen
+
+    @property
+    def has_unknown_items(self) -> bool:
+        """Whether any item of a batch is unknown, whatever became of the batch (R28)."""
+        return self.items_sealed or any(item.outcome is Outcome.UNKNOWN for item in self.items or ())
 
     @property
     def known_idempotent(self) -> bool:
@@ -233,6 +265,8 @@ def apply(
     if before is None:
         return _first(event, invocation_id, seq, at)
     _guard(before, event)
+    if isinstance(event, ev.OutcomeSettled) and event.item is not None:
+        after = before.state  # an item's outcome says nothing of the batch's own
     changed = replace(before, state=after, seen=before.seen | {kind}, **_changes(before, event, seq, at))
     if kind in _CONFIRMING:
         changed = replace(changed, last=Confirmed(kind.lower(), at, seq))
@@ -266,8 +300,20 @@ def _first(event: ev.Event, invocation_id: InvocationId, seq: int, at: Micros) -
             outcome=Outcome.UNKNOWN,
             code=Code.IN_PROGRESS,
             retry=Retry.FETCH_RESULT,
-            session_id="",
+            session_id=event.session,
+            program=event.program,
+            agent=event.agent,
             operation_id=OperationId(event.operation_id),
+            correlation_id=event.correlation_id,
+            refers_to=event.refers_to,
+            target={"kind": "http", "method": "GET", "url": event.status_url},
+            title=event.title,
+            contract_id=event.contract_id,
+            contract_digest=event.contract_digest,
+            lookup={"method": "GET", "url": event.status_url},
+            has_lookup=True,
+            job=ev.JobReference(event.job_id, event.status_url, event.operation_id, invocation_id),
+            source=Source.REMOTE_RESPONSE,
             dispatch_record=event.acceptance,
             dispatched_at=at,
             recovery_deadline=event.recovery_deadline,
@@ -315,6 +361,9 @@ def _guard(before: Invocation, event: ev.Event) -> None:
             if Kind.REMOTE_RESPONSE_COMPLETE not in before.seen:
                 raise IllegalMove("RESULT_COMMITTED without REMOTE_RESPONSE_COMPLETE")
             _guard_definite(event.outcome)
+        case ev.OutcomeSettled() if event.item is not None:
+            _guard_definite(event.outcome)
+            _guard_item(before, event)
         case ev.OutcomeSettled():
             _guard_definite(event.outcome)
             if before.state is State.OPEN and Kind.JOB_OPENED not in before.seen:
@@ -338,12 +387,23 @@ def _guard_definite(outcome: Outcome) -> None:
 
 def _guard_correction(before: Invocation, event: ev.OutcomeSettled) -> None:
     """Only what was attested may move, by a stronger source or by an attestation that names the first (section 5)."""
-    if event.item is not None:
-        return
     if before.source is not Source.OPERATOR_ATTESTED:
         raise IllegalMove("a settled outcome is not undone")
     stronger = STRENGTH[event.source] > STRENGTH[Source.OPERATOR_ATTESTED]
     if not stronger and event.supersedes != before.settlement_record:
+        raise IllegalMove("a second attestation names the first")
+
+
+def _guard_item(before: Invocation, event: ev.OutcomeSettled) -> None:
+    """An item is settled apart where it is unknown; what was attested of it may be corrected, as above."""
+    item = next((i for i in before.items or () if i.key == event.item), None)
+    if item is None or before.state is State.OPEN:
+        raise IllegalMove("there is no such item")
+    if item.outcome is Outcome.UNKNOWN:
+        return
+    if item.source is not Source.OPERATOR_ATTESTED:
+        raise IllegalMove("a settled item is not undone")
+    if STRENGTH[event.source] <= STRENGTH[Source.OPERATOR_ATTESTED] and event.supersedes != item.record:
         raise IllegalMove("a second attestation names the first")
 
 
@@ -373,11 +433,12 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "lookup": event.lookup,
                 "has_lookup": event.lookup is not None,
                 "spool": event.spool,
+                "item_keys": event.items,
             }
         case ev.CardOpened():
             return {"code": Code.AWAITING_APPROVAL}
         case ev.ApprovalDecided():
-            return {"code": Code.IN_PROGRESS, "approval": event, "approval_record": seq}
+            return {"code": Code.IN_PROGRESS, "approval": event, "approval_record": seq, "approved_at": at}
         case ev.CredentialAuthorized():
             return {"phase": Phase.CONNECTION_SETUP}
         case ev.SetupAttempted():
@@ -408,6 +469,8 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "request_deadline": event.request_deadline,
                 "recovery_deadline": event.recovery_deadline,
                 "window_open_until": event.window_open_until,
+                "boot": event.boot,
+                "boot_id": event.boot_id,
             }
         case ev.RequestSent():
             return {"bytes_sent": event.sent}
@@ -435,6 +498,10 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "needs": event.needs,
                 "hop": event.hop,
                 "retry_after_s": event.retry_after_s,
+                "items": event.items,
+                "job": event.job,
+                "consistency": event.consistency,
+                "diagnostic": event.diagnostic,
                 "result_record": seq,
                 "settled_at": at,
             }
@@ -451,7 +518,10 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "hop": event.hop,
                 "retry_after_s": event.retry_after_s,
                 "message": event.message,
+                "items": _all_unknown(before),
             }
+        case ev.OutcomeSettled() if event.item is not None:
+            return {"items": _item_settled(before, event, seq)}
         case ev.OutcomeSettled():
             return _settled(before, event, seq, at)
         case ev.OutcomeDisputed():
@@ -467,7 +537,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
         case ev.ResultReleased():
             return {"released": (*before.released, event.session)}
         case ev.LookedUp():
-            return {}
+            return {"looked": Look(event.invocation, at, seq, event.answer, event.worth, event.state)}
         case ev.ActionAccepted() | ev.JobOpened():
             raise IllegalMove(f"{event.kind} a second time")
         case _:
@@ -475,8 +545,6 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
 
 
 def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros) -> dict[str, Any]:
-    if event.item is not None:
-        return {}
     changes: dict[str, Any] = {
         "phase": Phase.REMOTE_EXECUTION,
         "outcome": event.outcome,
@@ -499,9 +567,38 @@ def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros)
             "response_sha256": event.body.sha256 if event.body else None,
             "hop": event.hop,
             "retry_after_s": event.retry_after_s,
+            "items": event.items,
+            "job": event.job,
+            "consistency": event.consistency,
+            "diagnostic": event.diagnostic,
             "result_record": seq,
         }
+    elif before.items is not None:
+        changes["items"] = tuple(
+            replace(i, outcome=event.outcome, evidence="settled with the batch", source=event.source, record=seq)
+            if i.outcome is Outcome.UNKNOWN
+            else i
+            for i in before.items
+        )
+    if event.lookup is not None:
+        changes["looked"] = Look(event.lookup, at, seq, event.answer or "", "settles", event.state)
     return changes
+
+
+def _all_unknown(before: Invocation) -> tuple[ev.Item, ...] | None:
+    """A cut answer makes every item of a batch unknown with it (R28)."""
+    if before.item_keys is None:
+        return None
+    return tuple(ev.Item(key, Outcome.UNKNOWN, "no complete answer speaks of it") for key in before.item_keys)
+
+
+def _item_settled(before: Invocation, event: ev.OutcomeSettled, seq: int) -> tuple[ev.Item, ...]:
+    return tuple(
+        replace(i, outcome=event.outcome, evidence=event.note, source=event.source, record=seq)
+        if i.key == event.item
+        else i
+        for i in before.items or ()
+    )
 
 
 # ---------------------------------------------------------------------------------------------------------------------
@@ -534,6 +631,8 @@ class Meaning:
     refused: frozenset[int] = frozenset()
     """Statuses that this target sends before any work."""
     trusted_gateway: bool = False
+    receipt: str | None = None
+    """A header, in lower case, whose presence on a complete 2xx head is the target's receipt."""
 
 
 # -- before dispatch, outside set-up (section 1): code -> (phase or None for the phase reached, retry, needs)
@@ -727,6 +826,8 @@ def status_verdict(status: int, headers: Mapping[str, str], meaning: Meaning) ->
         code = Code.REDIRECT_NOT_FOLLOWED
     if status in meaning.refused and status in (429, 503):
         retry = Retry.BACKOFF
+    elif status in meaning.refused and status // 100 == 5:
+        outcome, code, retry = Outcome.REJECTED, Code.REMOTE_REJECTED, Retry.BACKOFF
     if status == 503 and (meaning.idempotent or status in meaning.refused):
         outcome = Outcome.REJECTED
     return Verdict(Phase.REMOTE_EXECUTION, outcome, code, retry, needs=row.needs)
@@ -784,6 +885,8 @@ def http_verdict(evidence: HttpEvidence, meaning: Meaning) -> Verdict:
                 "answer_before_whole",
             )
         return status_verdict(evidence.status, joined(evidence.headers), meaning)
+    if _receipted(evidence, meaning):
+        return _RECEIPTED
     malformed = evidence.fault in (Fault.MALFORMED, Fault.UPGRADE, Fault.FRAMING)
     if malformed or evidence.status_line or evidence.anything_final:
         return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, evidence.observation)
@@ -794,6 +897,8 @@ def deadline_verdict(evidence: HttpEvidence, meaning: Meaning, *, caller_gone: b
     """The verdict at the action's deadline while the exchange still runs (section 2)."""
     if evidence.complete or evidence.fault is not None:
         return http_verdict(evidence, meaning)
+    if _receipted(evidence, meaning):
+        return _RECEIPTED
     if evidence.status_line:
         return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, "the answer was not whole at the deadline")
     if caller_gone and not evidence.anything_final:
@@ -856,6 +961,27 @@ def ssh_deadline_verdict(
     if caller_gone and not evidence.answered:
         return _unknown(Code.CALLER_CANCELLED, meaning, "the caller ended; no answer by the deadline", "caller_ended")
     return _unknown(Code.REMOTE_DEADLINE, meaning, "the command had not ended by the deadline")
+
+
+RECEIPT = "receipt"
+"""`completion` of an answer that its head settled and whose body broke off."""
+
+_RECEIPTED = Verdict(
+    Phase.REMOTE_EXECUTION, Outcome.COMMITTED, Code.REMOTE_RESULT_INCOMPLETE, Retry.NEVER, message="receipt"
+)
+
+
+def _receipted(evidence: HttpEvidence, meaning: Meaning) -> bool:
+    """A complete 2xx head that carries the receipt of the contract's `completion` (section 2, last paragraph)."""
+    return (
+        meaning.receipt is not None
+        and evidence.status is not None
+        and evidence.status // 100 == 2
+        and evidence.request_complete
+        and not evidence.early
+        and not evidence.answer_before_request
+        and meaning.receipt in joined(evidence.headers)
+    )
 
 
 def cancel_verdict(meaning: Meaning) -> Verdict:

@@ -26,7 +26,8 @@ def sentence(inv: Invocation, *, code: Code | None = None, phase: Phase | None =
         return f"The operator attested it as {inv.outcome}{record}."
     if inv.source is Source.REMOTE_QUERY:
         return f"A look-up settled it{record}: the target has it as {inv.outcome}."
-    return _UNKNOWN.get((shown, inv.message)) or _answered(inv, shown)
+    said = _UNKNOWN.get((shown, inv.message)) if inv.outcome is Outcome.UNKNOWN else None
+    return said or _answered(inv, shown)
 
 
 _DELIVERY = {
@@ -47,6 +48,10 @@ _UNKNOWN: dict[tuple[Code, str | None], str] = {
     ),
     (Code.REMOTE_OUTCOME_UNKNOWN, "answer_before_request"): (
         "It was sent. An answer was there before the request; it answers nothing."
+    ),
+    (Code.REMOTE_OUTCOME_UNKNOWN, "part"): "Answered completely. The answer says that part of it may have happened.",
+    (Code.REMOTE_OUTCOME_UNKNOWN, "unreadable"): (
+        "Answered completely, but the part of the answer that decides could not be read."
     ),
     (Code.REMOTE_DEADLINE, None): "It was sent. No answer came within the deadline. It may still be running.",
     (Code.REMOTE_RESULT_INCOMPLETE, None): ("It was sent. The answer broke off or was malformed, and does not count."),
@@ -119,6 +124,8 @@ def _answered(inv: Invocation, code: Code) -> str:
     match code:
         case Code.JOB_ACCEPTED:
             return "Accepted without a reference, so it cannot be followed. Accepted is not done."
+        case Code.REMOTE_RESULT_INCOMPLETE:
+            return f"The target gave its receipt (status {status}). The rest of its answer broke off and is no result."
         case Code.REDIRECT_NOT_FOLLOWED:
             return f"Answered completely: status {status}, a redirect. Not followed."
         case Code.REMOTE_REJECTED:

@@ -1,0 +1,202 @@
+"""What a contract reads from a complete answer beyond its status: signs, body verdicts, the reference of a job.
+
+Applied after the status table, and only as it allows: between `committed` and `rejected`, or to `unknown` (verdicts,
+section 3). What a contract reads from a body that cannot be read decides nothing. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from enum import Enum
+from typing import Any
+from urllib.parse import urljoin
+
+from affidavit.broker.contract.model import Contract, Job, Place, PlaceKind, Sign
+from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json, same
+from affidavit.broker.events import JobReference
+from affidavit.broker.outcome import Meaning, Verdict, advice_unknown, status_verdict
+from affidavit.broker.terms import Code, Outcome, Phase, Retry
+
+READ_MAX = 1024 * 1024
+"""Bytes of an answer that a contract may be read from; a longer one is kept, and counts as not readable."""
+JOB_ID_MAX = 256
+URL_MAX = 8 * 1024
+
+
+class Unreadable(Enum):
+    """The body could not be read: its coding does not decode, or it is longer than what is read."""
+
+    BODY = "body"
+
+
+UNREADABLE = Unreadable.BODY
+
+
+class Answer:
+    """A complete answer as a contract reads it. `body` is decoded and redacted; None where it is not readable."""
+
+    def __init__(self, status: int, headers: Mapping[str, str], body: bytes | None) -> None:
+        """`headers`: lower-case names, repeats joined."""
+        self.status = status
+        self.headers = headers
+        self.body = body
+        self._document: Any = None
+        self._parsed = False
+
+    @property
+    def document(self) -> Any:
+        """The body as JSON, MISSING where it is none, or UNREADABLE."""
+        if self.body is None:
+            return UNREADABLE
+        if not self._parsed:
+            self._parsed = True
+            try:
+                self._document = load_json(self.body)
+            except NotJson:
+                self._document = MISSING
+        return self._document
+
+    def at(self, place: Place) -> Any:
+        """The value at a place, MISSING, or UNREADABLE."""
+        if place.kind is PlaceKind.HEADER:
+            return self.headers.get(place.name.lower(), MISSING)
+        return self.pointed(place.name)
+
+    def pointed(self, pointer: str) -> Any:
+        document = self.document
+        return document if document is UNREADABLE or document is MISSING else find(document, pointer)
+
+
+def judged(verdict: Verdict, answer: Answer, contract: Contract, meaning: Meaning) -> Verdict:
+    """The status table's verdict, moved by what the contract reads from the answer."""
+    if verdict.outcome not in (Outcome.COMMITTED, Outcome.REJECTED):
+        return verdict
+    in_use = contract.idempotency.in_use if contract.idempotency is not None and meaning.keyed else ()
+    for signs, says in ((in_use, _in_use), (contract.verdict.rate_limited, _rate_limited)):
+        held = _any_holds(signs, answer)
+        if held is not False:
+            return _undecided(meaning) if held is UNREADABLE else says(answer, meaning)
+    applied = _any_holds(contract.verdict.applied, answer)
+    if applied is UNREADABLE:
+        return _undecided(meaning)
+    verdict = _moved(verdict, Outcome.COMMITTED, meaning) if applied else _by_body(verdict, answer, contract, meaning)
+    if verdict.outcome is Outcome.COMMITTED and contract.job is not None and job_reference(contract.job, answer, ""):
+        return replace(verdict, code=Code.JOB_ACCEPTED, retry=Retry.NEVER)
+    return verdict
+
+
+def reads_body(contract: Contract) -> bool:
+    """Whether anything of this contract stands in an answer's body."""
+    verdict, idempotency, read = contract.verdict, contract.idempotency, contract.read
+    signs = (*verdict.applied, *verdict.rate_limited, *(idempotency.in_use if idempotency else ()))
+    consistency = read.consistency if read is not None else None
+    return (
+        bool(verdict.body)
+        or any(sign.at is not None and sign.at.kind is PlaceKind.POINTER for sign in signs)
+        or contract.job is not None
+        or contract.batch is not None
+        or (isinstance(consistency, Place) and consistency.kind is PlaceKind.POINTER)
+    )
+
+
+def job_reference(job: Job, answer: Answer, asked: str) -> JobReference | None:
+    """What a 2xx answer says of the job that it accepted; None where it names none (R7).
+
+    A 202 alone is an acceptance; another 2xx only where the contract's pointer finds an id. `asked` is the request's
+    URL, against which a relative status URL is read (RFC 3986, 5).
+    """
+    if answer.status // 100 != 2:
+        return None
+    job_id = _text(answer.pointed(job.pointer), JOB_ID_MAX) if job.pointer is not None else None
+    if answer.status != 202 and job_id is None:
+        return None
+    url = _text(answer.at(job.status_url), URL_MAX)
+    if job_id is None and url is None:
+        return None
+    return JobReference(job_id, urljoin(asked, url) if url is not None else None)
+
+
+def _text(value: Any, most: int) -> str | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and 0 < len(value) <= most else None
+
+
+def _any_holds(signs: Iterable[Sign], answer: Answer) -> bool | Unreadable:
+    """Whether one of the signs holds. UNREADABLE where none does and one may."""
+    found: bool | Unreadable = False
+    for sign in signs:
+        if sign.status != answer.status:
+            continue
+        value = answer.at(sign.at) if sign.at is not None else True
+        if value is UNREADABLE:
+            found = UNREADABLE
+        elif sign.at is None or _fits(value, sign.equals):
+            return True
+    return found
+
+
+def _fits(value: Any, equals: Any) -> bool:
+    """Whether a value is the one meant; without one, whether it is there and not null."""
+    if value is MISSING or value is None:
+        return False
+    return equals is None or same(value, equals)
+
+
+def _by_body(verdict: Verdict, answer: Answer, contract: Contract, meaning: Meaning) -> Verdict:
+    for rule in contract.verdict.body:
+        value = answer.pointed(rule.pointer)
+        if value is UNREADABLE:
+            return _undecided(meaning)
+        if _fits(value, rule.equals):
+            return _moved(verdict, rule.outcome, meaning)
+    if contract.verdict.body and answer.status // 100 == 2 and answer.body and answer.document is MISSING:
+        return _undecided(meaning)
+    return verdict
+
+
+def _moved(verdict: Verdict, outcome: Outcome, meaning: Meaning) -> Verdict:
+    if outcome is verdict.outcome and outcome is Outcome.REJECTED:
+        return verdict
+    match outcome:
+        case Outcome.COMMITTED if verdict.code is Code.JOB_ACCEPTED:
+            return verdict
+        case Outcome.COMMITTED:
+            return Verdict(Phase.REMOTE_EXECUTION, outcome, Code.REMOTE_RESULT, Retry.NEVER)
+        case Outcome.REJECTED:
+            return Verdict(Phase.REMOTE_EXECUTION, outcome, Code.REMOTE_REJECTED, Retry.AFTER_CORRECTION)
+        case _:
+            return _undecided(meaning, "the answer says that part of it may have happened", "part")
+
+
+def _undecided(
+    meaning: Meaning,
+    observation: str = "the part of the answer that decides could not be read",
+    message: str = "unreadable",
+) -> Verdict:
+    return Verdict(
+        Phase.REMOTE_EXECUTION,
+        Outcome.UNKNOWN,
+        Code.REMOTE_OUTCOME_UNKNOWN,
+        advice_unknown(meaning),
+        observation=observation,
+        message=message,
+    )
+
+
+def _in_use(answer: Answer, meaning: Meaning) -> Verdict:
+    """It speaks about the repeat, not about the first dispatch under this key (section 2, last row)."""
+    return Verdict(
+        Phase.REMOTE_EXECUTION,
+        Outcome.UNKNOWN,
+        Code.REMOTE_IN_PROGRESS,
+        Retry.SAME_IDEMPOTENCY_KEY,
+        observation="the target says that the key is in use",
+    )
+
+
+def _rate_limited(answer: Answer, meaning: Meaning) -> Verdict:
+    """The row of 429, in whatever status it is dressed."""
+    verdict = status_verdict(429, {}, meaning)
+    return replace(verdict, retry=Retry.BACKOFF) if answer.status in meaning.refused else verdict
