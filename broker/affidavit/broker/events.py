@@ -185,6 +185,9 @@ class RemoteResponseComplete:
     remote_request_id: str | None = None
     length: int = 0
     sha256: str | None = None
+    exit_status: int | None = None
+    exit_signal: Mapping[str, Any] | None = None
+    """`name`, `core_dumped`, `message`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +245,10 @@ class ResultCommitted:
     retry: Retry
     source: Source = Source.REMOTE_RESPONSE
     body: StoredBody | None = None
+    """Of a command its standard output."""
+    stderr: StoredBody | None = None
+    diagnostic: Mapping[str, Any] | None = None
+    """Output that was cut: marked, never a result (R31)."""
     needs: str | None = None
     hop: str | None = None
     retry_after_s: float | None = None
@@ -281,6 +288,9 @@ class OutcomeSettled:
     reference: str | None = None
     supersedes: int | None = None
     body: StoredBody | None = None
+    stderr: StoredBody | None = None
+    exit_status: int | None = None
+    exit_signal: Mapping[str, Any] | None = None
     completion: str | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

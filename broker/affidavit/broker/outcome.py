@@ -201,6 +201,10 @@ class Invocation:
     remote_request_id: str | None = None
     response_sha256: str | None = None
     body: ev.StoredBody | None = None
+    """Of a command its standard output."""
+    stderr: ev.StoredBody | None = None
+    exit_status: int | None = None
+    exit_signal: Mapping[str, Any] | None = None
     result_record: int | None = None
     # the verdict
     settled_at: Micros | None = None
@@ -487,6 +491,8 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "headers": event.headers,
                 "remote_request_id": event.remote_request_id,
                 "response_sha256": event.sha256,
+                "exit_status": event.exit_status,
+                "exit_signal": event.exit_signal,
             }
         case ev.ResultCommitted():
             return {
@@ -495,6 +501,8 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "retry": event.retry,
                 "source": event.source,
                 "body": event.body,
+                "stderr": event.stderr,
+                "diagnostic": event.diagnostic,
                 "needs": event.needs,
                 "hop": event.hop,
                 "retry_after_s": event.retry_after_s,
@@ -560,6 +568,9 @@ def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros)
     if event.source is Source.REMOTE_RESPONSE:
         changes |= {
             "body": event.body,
+            "stderr": event.stderr,
+            "exit_status": event.exit_status,
+            "exit_signal": event.exit_signal,
             "completion": event.completion,
             "status": event.status,
             "headers": event.headers,
