@@ -256,7 +256,6 @@ class ResultCommitted:
     job: JobReference | None = None
     consistency: Mapping[str, Any] | str | None = None
     """Of a read: the version that the answer is, how old it may be, or `none` (R66)."""
-    diagnostic: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

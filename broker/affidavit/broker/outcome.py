@@ -509,7 +509,6 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "items": event.items,
                 "job": event.job,
                 "consistency": event.consistency,
-                "diagnostic": event.diagnostic,
                 "result_record": seq,
                 "settled_at": at,
             }
