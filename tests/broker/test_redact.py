@@ -12,7 +12,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from affidavit.broker.redact import REPLACEMENT, Forms, Redactor, redact, redact_headers
+from affidavit.broker.redact import REPLACEMENT, Forms, Redactor, redact, redact_cut, redact_headers
 
 SECRET = "sk/live_+51H\"8f\\9aéK <&>'~!"
 
@@ -51,6 +51,23 @@ ENCODED = {
     "hex": SECRET.encode().hex().encode(),
     "hex upper": SECRET.encode().hex().upper().encode(),
 }
+
+
+@pytest.mark.parametrize("form", ENCODED)
+def test_a_form_that_was_cut_off_goes_too(form: str) -> None:
+    forms = Forms([SECRET.encode()])
+    encoded = ENCODED[form]
+    for length in range(1, len(encoded)):
+        assert redact_cut(b"before: " + encoded[:length], forms) == b"before: "
+    assert redact_cut(b"before: " + encoded + b" after", forms) == b"before: [redacted] after"
+    assert redact_cut(encoded, forms) == b"[redacted]"
+    assert redact_cut(encoded[:1], forms) == b""
+
+
+def test_an_end_that_begins_no_form_stays() -> None:
+    assert redact_cut(b"", Forms([SECRET.encode()])) == b""
+    assert redact_cut(b"nothing of it", Forms([SECRET.encode()])) == b"nothing of it"
+    assert redact_cut(b"nothing to look for", Forms([])) == b"nothing to look for"
 
 
 @pytest.mark.parametrize("form", ENCODED)

@@ -13,7 +13,7 @@ from affidavit.broker.bound import HttpBound
 from affidavit.broker.inject import Injection, inject
 from affidavit.broker.live import Stop
 from affidavit.broker.moment import Clock
-from affidavit.broker.redact import Forms, redact
+from affidavit.broker.redact import Forms, redact_cut
 from affidavit.broker.secret import Secret
 from affidavit.broker.terms import Code, Phase
 from affidavit.broker.tokens import Tokens, Unavailable
@@ -65,8 +65,9 @@ class VaultSecrets:
         return self._vault.credentials.secret(credential.credential_id, credential.version)
 
     def redacted(self, bound: HttpBound, data: bytes) -> bytes:
+        """The first bytes of an answer that broke off, which may have ended inside a secret."""
         forms = self._forms.get(id(bound))
-        return redact(data, forms)[0] if forms is not None else data
+        return redact_cut(data, forms) if forms is not None else data
 
     def release(self, bound: HttpBound) -> None:
         self._forms.pop(id(bound), None)

@@ -99,6 +99,18 @@ def redact(data: bytes, forms: Forms) -> tuple[bytes, int]:
     return redactor.feed(data) + redactor.finish(), redactor.count
 
 
+def redact_cut(data: bytes, forms: Forms) -> bytes:
+    """Redact data that was cut off anywhere: an end that may be the beginning of a form goes too."""
+    cleaned, _ = redact(data, forms)
+    begun = (
+        length
+        for literal in forms.literals
+        for length in range(min(len(literal) - 1, len(cleaned)), 0, -1)
+        if cleaned.endswith(literal[:length])
+    )
+    return cleaned[: len(cleaned) - max(begun, default=0)]
+
+
 def redact_headers(headers: Iterable[tuple[str, str]], forms: Forms) -> tuple[tuple[tuple[str, str], ...], int]:
     """Response headers as an agent may see them: no cookies set, names and values redacted; also how many times."""
     kept: list[tuple[str, str]] = []
