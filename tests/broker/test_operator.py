@@ -1,0 +1,154 @@
+"""What the operator changes in credentials, trust and proxy: the passphrase first, a record after, nothing secret."""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import pytest
+from tests.broker.conftest import PASSPHRASE, World
+from tests.broker.vault.authority import Authority
+
+from affidavit.broker.api import OperatorRefused
+from affidavit.broker.moment import SystemClock
+from affidavit.broker.operator import OperatorSide
+from affidavit.broker.terms import Kind
+
+NOW = SystemClock().wall()
+CA = Authority("corp", NOW)
+TARGET = ["https://api.example.com/**"]
+NO_PROXY: dict[str, Any] = {"credential": None, "no_proxy": (), "trusted": False}
+
+
+def words() -> bytearray:
+    return bytearray(PASSPHRASE)
+
+
+class Changes:
+    """Every OPERATOR_CHANGED record from now on."""
+
+    def __init__(self, world: World) -> None:
+        self.seen: list[dict[str, Any]] = []
+        projection = world.broker.core.projection
+        note = projection.note
+
+        def noting(kind: Kind, payload: Any, **more: Any) -> Any:
+            if kind is Kind.OPERATOR_CHANGED:
+                self.seen.append(dict(payload))
+            return note(kind, payload, **more)
+
+        projection.note = noting  # type: ignore[method-assign]
+
+    @property
+    def told(self) -> list[tuple[str, str, str]]:
+        return [(each["what"], each["name"], each["how"]) for each in self.seen]
+
+    def digests(self, at: int) -> tuple[bool, bool]:
+        return self.seen[at]["digest_before"] is not None, self.seen[at]["digest_after"] is not None
+
+
+@pytest.fixture
+def changes(world: World) -> Changes:
+    return Changes(world)
+
+
+async def test_trust(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    added = await operator.trust_add("corp", CA.pem, ["https://a.example"], words())
+    assert (added["targets"], added["subjects"]) == (["https://a.example/**"], ["CN=corp"])
+    assert (await operator.trust_list(words()))["trust"] == [added]
+    assert await operator.trust_remove("corp", words()) == {"name": "corp", "removed": True}
+    assert (await operator.trust_list(words()))["trust"] == []
+    assert changes.told == [("trust", "corp", "added"), ("trust", "corp", "removed")]
+    assert (changes.digests(0), changes.digests(1)) == ((False, True), (True, False))
+    assert changes.seen[0]["digest_after"] == changes.seen[1]["digest_before"] == added["digest"]
+
+
+async def test_proxy(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    params = {"name": "corp", "kind": "basic", "targets": TARGET, "username": "ada"}
+    await operator.credential_add(params, bytearray(b"planted-secret"), words())
+    none = {"url": None, "credential": None, "no_proxy": [], "trusted": False, "set_at": None}
+    assert await operator.proxy_show(words()) == none
+    given = {"credential": "corp", "no_proxy": ("a.example",), "trusted": True}
+    found = await operator.proxy_set("http://proxy.example:3128", passphrase=words(), **given)
+    assert (found["url"], found["credential"], found["no_proxy"], found["trusted"]) == (
+        "http://proxy.example:3128",
+        "corp",
+        ["a.example"],
+        True,
+    )
+    assert "without TLS" in found["warnings"][0]
+    shown = await operator.proxy_show(words())
+    assert shown == {name: value for name, value in found.items() if name != "warnings"}
+    assert (await operator.proxy_set("https://p.example:443", passphrase=words(), **NO_PROXY))["warnings"] == []
+    assert await operator.proxy_off(words()) == none
+    await operator.proxy_off(words())
+    assert changes.told[1:] == [
+        ("proxy", "http://proxy.example:3128", "set"),
+        ("proxy", "https://p.example:443", "set"),
+        ("proxy", "https://p.example:443", "off"),
+    ]
+    assert [changes.digests(n) for n in (1, 2, 3)] == [(False, True), (True, True), (True, False)]
+    assert changes.seen[2]["digest_before"] == changes.seen[1]["digest_after"]
+    assert "planted" not in str(changes.seen)
+
+
+async def test_credentials_are_told_by_digests(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    params = {"name": "n", "kind": "oauth2", "targets": TARGET, "refresh": True, "client_id": "4711"}
+    params["token_url"] = "https://login.example.com/token"
+    added = await operator.credential_add(params, bytearray(b"planted-secret"), words())
+    assert added["options"]["token_url"] == "https://login.example.com/token"
+    await operator.credential_rotate("n", bytearray(b"planted-secret-2"), words())
+    await operator.credential_remove("n", words())
+    assert [changes.digests(n) for n in (0, 1, 2)] == [(False, True), (True, True), (True, False)]
+    assert changes.seen[0]["digest_after"] == changes.seen[1]["digest_before"]
+    assert changes.seen[1]["digest_after"] == changes.seen[2]["digest_before"]
+    assert changes.seen[1]["digest_after"] != changes.seen[1]["digest_before"]
+    assert "planted" not in str(changes.seen)
+
+
+async def test_a_new_certificate_comes_with_its_key(world: World) -> None:
+    operator = world.broker.operator
+    (first, key), (second, other) = CA.client("a", NOW), CA.client("b", NOW)
+    params = {"name": "n", "kind": "mtls", "targets": TARGET, "certificate": first}
+    added = await operator.credential_add(params, bytearray(key, "ascii"), words())
+    assert added["options"]["subject"] == "CN=a"
+    assert "certificate" not in added["options"]
+    rotated = await operator.credential_rotate("n", bytearray(other, "ascii"), words(), certificate=second)
+    assert rotated["options"]["subject"] == "CN=b"
+    listed = await operator.credential_list(words())
+    assert listed["credentials"][0]["options"]["expires_at"] == rotated["options"]["expires_at"]
+
+
+CALLS: list[Callable[[OperatorSide, bytearray], Awaitable[Any]]] = [
+    lambda operator, wrong: operator.trust_add("corp", CA.pem, ["https://a.example"], wrong),
+    lambda operator, wrong: operator.trust_list(wrong),
+    lambda operator, wrong: operator.trust_remove("corp", wrong),
+    lambda operator, wrong: operator.proxy_set("http://p.example:1", passphrase=wrong, **NO_PROXY),
+    lambda operator, wrong: operator.proxy_show(wrong),
+    lambda operator, wrong: operator.proxy_off(wrong),
+]
+
+
+@pytest.mark.parametrize("call", CALLS)
+async def test_nothing_goes_without_the_passphrase(
+    world: World, changes: Changes, call: Callable[[OperatorSide, bytearray], Awaitable[Any]]
+) -> None:
+    wrong = bytearray(b"wrong")
+    with pytest.raises(OperatorRefused) as refused:
+        await call(world.broker.operator, wrong)
+    assert refused.value.code == "wrong_passphrase"
+    assert not any(wrong)
+    assert changes.seen == []
+    assert world.broker.core.vault.trust.list() == ()
+    assert world.broker.core.vault.proxy.get() is None
+
+
+async def test_a_refusal_names_its_field(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    with pytest.raises(OperatorRefused) as bad_ca:
+        await operator.trust_add("corp", "nonsense", ["https://a.example"], words())
+    with pytest.raises(OperatorRefused) as bad_url:
+        await operator.proxy_set("proxy", passphrase=words(), **NO_PROXY)
+    assert [(r.value.code, r.value.field) for r in (bad_ca, bad_url)] == [("invalid", "ca"), ("invalid", "url")]
+    assert changes.seen == []
