@@ -123,7 +123,7 @@ class Look:
     state: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Invocation:
     """The projection: what the records of one invocation prove. Only `apply` makes a new one.
 
@@ -271,10 +271,19 @@ def apply(
     _guard(before, event)
     if isinstance(event, ev.OutcomeSettled) and event.item is not None:
         after = before.state  # an item's outcome says nothing of the batch's own
-    changed = replace(before, state=after, seen=before.seen | {kind}, **_changes(before, event, seq, at))
+    changes = {"state": after, "seen": before.seen | {kind}, **_changes(before, event, seq, at)}
     if kind in _CONFIRMING:
-        changed = replace(changed, last=Confirmed(kind.lower(), at, seq))
-    return changed
+        changes["last"] = Confirmed(kind.lower(), at, seq)
+    return _changed(before, changes)
+
+
+def _changed(before: Invocation, changes: Mapping[str, Any]) -> Invocation:
+    """What `dataclasses.replace` does, which over so many fields would be the greater part of what a record costs."""
+    if not changes.keys() <= before.__dict__.keys():
+        raise TypeError("an invocation has no such field")
+    after = object.__new__(Invocation)
+    after.__dict__.update(before.__dict__, **changes)
+    return after
 
 
 _CONFIRMING = frozenset(
