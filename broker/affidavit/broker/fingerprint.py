@@ -113,6 +113,123 @@ def effect_digest(effect: HttpEffect) -> str:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class SshHopBound:
+    """One SSH server on the way, as it is bound at approval."""
+
+    entry: str
+    address: str
+    port: int
+    user: str
+    host_key: str | None
+    """`sha256:` of the pinned key's blob; None while a probe must come first."""
+    credential_id: str | None
+    credential_version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class SshDispatch:
+    """Everything bound at approval of a command, as it goes out (R14)."""
+
+    target: SshHopBound
+    jumps: tuple[SshHopBound, ...]
+    command: str
+    stdin: bytes | None = field(repr=False)
+    """None for a stream, which cannot be shown."""
+    env: Headers
+    contract_id: str
+    contract_digest: str
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SshRequest:
+    """What the caller asked: the same for as long as it is the same operation."""
+
+    host: str
+    command: str
+    stdin: bytes | None = field(repr=False)
+    env: Headers
+    credential: str | None
+    idempotency_key: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SshEffect:
+    """What would happen remotely, under whatever name it is asked for."""
+
+    host: str
+    command: str
+    stdin: bytes | None = field(repr=False)
+    env: Headers
+
+
+def ssh_dispatch_fingerprint(dispatch: SshDispatch) -> str:
+    """As `dispatch_fingerprint`, of a command."""
+    return digest(
+        "dispatch",
+        {
+            "kind": "ssh",
+            "target": _hop(dispatch.target),
+            "jumps": [_hop(jump) for jump in dispatch.jumps],
+            "command": dispatch.command,
+            "stdin": _stdin(dispatch.stdin),
+            "env": _env(dispatch.env),
+            "contract": {"id": dispatch.contract_id, "digest": dispatch.contract_digest},
+            "idempotency_key": dispatch.idempotency_key,
+        },
+    )
+
+
+def ssh_request_fingerprint(request: SshRequest) -> str:
+    """As `request_fingerprint`, of a command."""
+    return digest(
+        "request",
+        {
+            "kind": "ssh",
+            "host": request.host,
+            "command": request.command,
+            "stdin": _stdin(request.stdin),
+            "env": _env(request.env),
+            "credential": request.credential,
+            "idempotency_key": request.idempotency_key,
+        },
+    )
+
+
+def ssh_effect_digest(effect: SshEffect) -> str:
+    """As `effect_digest`, of a command."""
+    return digest(
+        "effect",
+        {
+            "kind": "ssh",
+            "host": effect.host,
+            "command": effect.command,
+            "stdin": _stdin(effect.stdin),
+            "env": _env(effect.env),
+        },
+    )
+
+
+def _hop(hop: SshHopBound) -> dict[str, Any]:
+    return {
+        "entry": hop.entry,
+        "address": hop.address,
+        "port": hop.port,
+        "user": hop.user,
+        "host_key": hop.host_key,
+        "credential": {"id": hop.credential_id, "version": hop.credential_version},
+    }
+
+
+def _stdin(data: bytes | None) -> Any:
+    return "stream" if data is None else _body(data)
+
+
+def _env(env: Headers) -> list[list[str]]:
+    return sorted([name, value] for name, value in env)
+
+
 def _headers(headers: Headers) -> list[list[str]]:
     lowered = [[name.lower(), value] for name, value in headers]
     return sorted(lowered, key=lambda header: header[0])
