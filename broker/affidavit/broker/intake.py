@@ -10,14 +10,17 @@ A coded body is kept twice until its end shows whether it decodes: what cannot b
 forms of secrets that stand in it openly; where there are any, it is for the operator alone, since the coding may hide
 more of them.
 
-Everything here blocks: on the disk, and on the processor for about 3 ms a MiB. An intake belongs to one thread at a
-time; `sink` sees to that.
+Everything here blocks: on the disk, and on the processor for some ms a MiB. An intake belongs to one thread at a time;
+`sink` sees to that. What it hands on to the disk is hashed, sealed and written by another thread, for that half of the
+work needs no lock of the interpreter.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
+from concurrent.futures import Executor, Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -46,15 +49,17 @@ class Taken:
 class Intake:
     """Takes one body. `name` is the name of its place, which begins with the invocation's id and a dot."""
 
-    def __init__(self, directory: Path, name: str, forms: Forms, limits: Limits, coding: str | None = None) -> None:
-        """`coding`: the answer's Content-Encoding, repeats joined."""
+    def __init__(
+        self, directory: Path, name: str, forms: Forms, limits: Limits, disk: Executor, coding: str | None = None
+    ) -> None:
+        """`disk` has threads of its own; `coding`: the answer's Content-Encoding, repeats joined."""
         self._digest = hashlib.sha256()
         self._bytes = 0
         self._decoder = Decoder(coding, limits.result)
         self._redactor = Redactor(forms)
-        self._store = _Store(directory, name, limits)
+        self._store = _Store(directory, name, limits, disk)
         self._raw_redactor = Redactor(forms)
-        self._raw = _Store(directory, name + RAW, limits) if coding_names(coding) else None
+        self._raw = _Store(directory, name + RAW, limits, disk) if coding_names(coding) else None
 
     @property
     def coded(self) -> bool:
@@ -133,14 +138,16 @@ class _Kept:
 class _Store:
     """Bytes on their way into a blob or, where they are many, into a file; stops at the result limit."""
 
-    def __init__(self, directory: Path, name: str, limits: Limits) -> None:
+    def __init__(self, directory: Path, name: str, limits: Limits, disk: Executor) -> None:
         self.name = name
         self.truncated_at: int | None = None
         self._directory = directory
         self._limits = limits
+        self._disk = disk
         self._length = 0
         self._held = bytearray()
         self._writer: ResultWriter | None = None
+        self._writing: Future[None] | None = None
         self._failed: FileUnwritable | None = None
 
     def write(self, data: bytes) -> None:
@@ -151,15 +158,15 @@ class _Store:
             self.truncated_at = self._limits.result
             data = data[:room]
         self._length += len(data)
+        self._held += data
+        if self._length <= self._limits.inline_body or (self._writer is not None and len(self._held) < CHUNK):
+            return
         try:
-            if self._writer is not None:
-                self._writer.write(data)
-            elif self._length <= self._limits.inline_body:
-                self._held += data
-            else:
+            if self._writer is None:
                 self._writer = ResultFile(self._directory, self.name).create()
-                self._writer.write(bytes(self._held) + data)
-                self._held.clear()
+            self._written()
+            held, self._held = self._held, bytearray()
+            self._writing = self._disk.submit(self._writer.write, held)
         except FileUnwritable as error:
             self.discard()
             self._failed = error
@@ -168,6 +175,8 @@ class _Store:
         if self._failed is not None:
             raise self._failed
         if self._writer is not None:
+            self._written()
+            self._writer.write(self._held)
             stored = self._writer.finish()
             key, self._writer = self._writer.key, None
             # The empty blob is the file's entry in the index by which retention finds what is over.
@@ -183,9 +192,17 @@ class _Store:
 
     def discard(self) -> None:
         self._held.clear()
+        with suppress(FileUnwritable):
+            self._written()
         if self._writer is not None:
             writer, self._writer = self._writer, None
             writer.abandon()
+
+    def _written(self) -> None:
+        """Wait for what was handed to the disk's threads. Raises what it came to."""
+        writing, self._writing = self._writing, None
+        if writing is not None:
+            writing.result()
 
 
 def _is_text(data: bytes) -> bool:

@@ -33,7 +33,8 @@ REMEMBERED = 64
 """Inline results kept in memory for the reply that follows; older ones are read back."""
 
 WORKERS = 4
-"""Threads that write and read results: a slow disk holds up other results, never a name look-up or a keyring."""
+"""Threads that take in and read results, and as many that write: those of the first kind wait for the second, so they
+are not the same. A slow disk holds up other results, never a name look-up or a keyring."""
 
 
 class ResultUnreadable(Exception):
@@ -49,10 +50,12 @@ class Results:
         self._limits = limits
         self._remembered: OrderedDict[InvocationId, bytes] = OrderedDict()
         self.pool = ThreadPoolExecutor(WORKERS, "affidavit-results")
+        self._disk = ThreadPoolExecutor(WORKERS, "affidavit-disk")
 
     def close(self) -> None:
         """Let the threads end. Blocks until their turns are over."""
         self.pool.shutdown()
+        self._disk.shutdown()
 
     # -- taking in
 
@@ -64,7 +67,7 @@ class Results:
     def intake(self, invocation_id: InvocationId, forms: Forms, coding: str | None = None) -> Intake:
         """What takes in one body of an invocation."""
         name = f"{invocation_id}.{secrets.token_hex(4)}"
-        return Intake(self._directory, name, forms, self._limits(), coding)
+        return Intake(self._directory, name, forms, self._limits(), self._disk, coding)
 
     def remember(self, invocation_id: InvocationId, kept: Kept) -> None:
         if kept.inline is not None:

@@ -125,7 +125,7 @@ class ResultWriter:
             self.abandon()
             raise _unwritable(file.name, error) from None
 
-    def write(self, data: bytes) -> None:
+    def write(self, data: bytes | bytearray) -> None:
         """Add plain text. Raises `FileUnwritable`; then only `abandon` is left."""
         self._digest.update(data)
         self._length += len(data)
