@@ -1,4 +1,4 @@
-"""The contracts in force, and the files that wait to be adopted (architecture, Vault and keys).
+"""The contracts in force, built-in and adopted, and the files that wait to be adopted (architecture, Vault and keys).
 
 A file under `config/contracts` that is new or changed matches nothing: its id falls back to the text adopted last.
 """
@@ -8,13 +8,15 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from affidavit.broker.contract import Contract, ContractRefused, ContractSet, parse, told
+from affidavit.broker.contract import Contract, ContractRefused, ContractSet, Standing, parse, told
 from affidavit.broker.home import Places
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.operator import Adopted, Adoption
+from affidavit.resources import contracts as library
 
 FILE_MAX = 256 * 1024
 """Bytes of one contract file."""
@@ -46,12 +48,19 @@ class Contracts:
     def load(cls, vault: Vault, places: Places, *, assume_reads: bool) -> Contracts:
         """Raises VaultLocked. Texts in the vault were checked when they were adopted."""
         adopted = vault.operator.contracts()
-        contracts = [parse(a.text, file=a.file) for a in adopted]
+        contracts = [*built_in(), *(parse(a.text, file=a.file) for a in adopted)]
         return cls(ContractSet(contracts, assume_reads=assume_reads), adopted, pending(places.contracts, adopted))
 
     def shown(self) -> list[dict[str, Any]]:
         """`contract.list`: each contract with its effect and the three answers."""
         return [told(contract) for contract in self.set]
+
+
+@cache
+def built_in() -> tuple[Contract, ...]:
+    """The contracts that come with the program, parsed once a process."""
+    texts = library.texts()
+    return tuple(parse(text, file=file, standing=Standing.BUILT_IN) for file, text in texts.items())
 
 
 def pending(directory: Path, adopted: Sequence[Adopted]) -> tuple[Pending, ...]:
