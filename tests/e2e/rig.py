@@ -409,11 +409,12 @@ def make_template(root: Path, setting: Setting) -> Home:
 
 
 def new_passphrase() -> str:
-    return f"passphrase-{secrets.token_hex(12)}"
+    return secrets.token_hex(16)
 
 
 def new_secret() -> str:
-    return f"planted-{secrets.token_hex(16)}"
+    """Random from its first byte on, with characters that every encoding has to do something about."""
+    return f'{secrets.token_hex(8)}/+"<~%{secrets.token_hex(8)}'
 
 
 def new_operation() -> str:

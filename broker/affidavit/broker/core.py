@@ -11,6 +11,7 @@ from typing import Any
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
+from affidavit.broker import unforeseen
 from affidavit.broker.adopted import Contracts
 from affidavit.broker.api import Json
 from affidavit.broker.bound import HttpBound
@@ -53,6 +54,7 @@ class Core:
         self.journal = journal
         self.clock = clock
         self.loop = asyncio.get_running_loop()
+        self.loop.set_exception_handler(unforeseen.handler)
         self._defaults = limits
         self._file_settings: dict[str, Value] = read_file(places.settings)
         self.limits, self.settings = effective(limits, self._file_settings, {})
