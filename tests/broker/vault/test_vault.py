@@ -14,6 +14,7 @@ from affidavit.broker.home import HomeState, Places
 from affidavit.broker.secret import Secret
 from affidavit.broker.vault import (
     Adoption,
+    Conflict,
     DeviceSecretUnavailable,
     DeviceTrouble,
     Invalid,
@@ -548,3 +549,17 @@ def test_device_keys_derive_from_the_device_secret_alone(closed: Places, store: 
     item = VaultHead.read(closed.vault_head).item
     expected = device_keys(Secret(store.get(f"device {item}") or b""))
     assert reopened(closed, store).device_keys().journal.use(bytes) == expected.journal.use(bytes)
+
+
+def test_a_vault_that_cannot_be_read_whole_shows_nothing(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(database: object) -> None:
+        raise Conflict("no", "no")
+
+    vault.lock()
+    monkeypatch.setattr(vault.proxy, "load", broken)
+    with pytest.raises(Conflict):
+        vault.unlock(bytearray(b"correct horse"))
+    assert vault.state is VaultState.LOCKED
+    for shown in (vault.credentials.list, vault.trust.list, vault.proxy.get):
+        with pytest.raises(VaultLocked):
+            shown()
