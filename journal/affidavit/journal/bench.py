@@ -77,6 +77,28 @@ class RecoveryCost:
         return self.recovery_s / self.replay_s
 
 
+class Commits:
+    """Unit C one at a time, for who takes it by turns with other things. Needs an empty `directory`; it is warmed."""
+
+    def __init__(self, directory: Path) -> None:
+        self._journal = _Home(directory).journal()
+        self._written: list[float] = []
+        ledger = self._journal._ledger
+        ledger.write = _timed(ledger.write, self._written)  # type: ignore[method-assign]
+        self._done = 0
+        for _ in range(_WARMING_FRAMES // 3):
+            self.once()
+
+    def once(self) -> float:
+        """One commit; its seconds on the writer thread, as in `CommitCost.commit_s`."""
+        _settle(self._journal, self._done)
+        self._done += 1
+        return self._written[-1]
+
+    def close(self) -> None:
+        self._journal.close()
+
+
 def measure_commit(directory: Path, *, commits: int = 400) -> CommitCost:
     """P1, in an empty `directory` on the disk to be measured."""
     home = _Home(directory)

@@ -39,7 +39,7 @@ PASSPHRASE = "practice"
 """Of a throw-away home; the person who takes the tour is told it."""
 CREDENTIAL = "practice"
 STALE = "practice-stale"
-_CLI = (sys.executable, "-P", "-m", "affidavit.ipc.cli")
+CLI = (sys.executable, "-P", "-m", "affidavit.ipc.cli")
 
 
 class StageTrouble(Exception):
@@ -98,6 +98,8 @@ class Stage:
     closed_port: int = 0
     heard: list[str] = field(default_factory=list)
     """Everything that commands printed."""
+    broker_command: tuple[str, ...] = CLI
+    """What starts the broker: `affidavit` itself, or that under a tracer."""
     _closed: socket.socket | None = None
     _practice: subprocess.Popen[str] | None = None
     _broker: subprocess.Popen[bytes] | None = None
@@ -166,7 +168,7 @@ class Stage:
 
     def _start(self, words: Sequence[str], fds: Sequence[int] = ()) -> Running:
         process = subprocess.Popen(
-            [*_CLI, *words],
+            [*CLI, *words],
             env=self.environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -213,7 +215,7 @@ class Stage:
         command = ["tray", "--minimized"] if self.windows else ["serve"]
         with _readable(PASSPHRASE.encode() + b"\n") as fd, open(self.root / "broker.log", "ab") as log:
             self._broker = subprocess.Popen(
-                [*_CLI, *command, "--passphrase-fd", str(fd)],
+                [*self.broker_command, *command, "--passphrase-fd", str(fd)],
                 env=self.environment(),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
@@ -258,6 +260,11 @@ class Stage:
         """End the broker in order; returns its exit status."""
         assert self._broker is not None
         return _stop(self._broker)
+
+    def ended(self) -> int:
+        """Wait for a broker that was told to end; its exit status."""
+        assert self._broker is not None
+        return self._broker.wait(STOP_S)
 
     def until(self, holds: Callable[[], bool], what: str, limit_s: float | None = None) -> None:
         """Wait until `holds`, at most `limit_s`; StageTrouble with `what` if it does not come."""
