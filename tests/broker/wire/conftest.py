@@ -9,6 +9,7 @@ import pytest
 import trustme
 from tests.broker.wire.peer import server_context
 
+from affidavit.broker.wire import idle
 from affidavit.broker.wire.exchange import DirectWire
 from affidavit.broker.wire.tls import build_context
 
@@ -43,7 +44,8 @@ def wire(client_tls: ssl.SSLContext) -> DirectWire:
 
 
 @pytest.fixture
-async def sharing(wire: DirectWire) -> AsyncIterator[DirectWire]:
-    """A wire some of whose connections stay open after their exchange, to the test's end."""
+async def sharing(wire: DirectWire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DirectWire]:
+    """A wire some of whose connections stay open after their exchange, to the test's end and not by their own time."""
+    monkeypatch.setattr(idle, "IDLE_S", 3600.0)
     yield wire
     wire.close_idle()

@@ -197,3 +197,58 @@ def test_what_ends_a_body_without_a_length(ending: Ending, close_completes: bool
 def test_header_values_keep_their_bytes() -> None:
     facts = read([b"HTTP/1.1 200 OK\r\nX: \xe9\tz \r\nContent-Length: 0\r\n\r\n"], None)
     assert facts["headers"] == (("x", "\xe9\tz"), ("content-length", "0"))
+
+
+LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
+CHUNKS = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nA: b\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    ("method", "pieces", "open_"),
+    [
+        ("GET", [LENGTH], True),
+        ("GET", [CHUNKS], True),
+        ("GET", [bytes([byte]) for byte in CHUNKS], True),
+        ("GET", [b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH], True),
+        ("GET", [LENGTH[:-1]], False),
+        ("GET", [LENGTH + b"H"], False),
+        ("GET", [LENGTH[:-1], LENGTH[-1:] + b"H"], False),
+        ("GET", [CHUNKS + b"\r\n"], False),
+        ("GET", [LENGTH.replace(b"OK", b"OK\r\nConnection: x, CLOSE")], False),
+        ("GET", [LENGTH.replace(b"1.1", b"1.0")], False),
+        ("GET", [LENGTH.replace(b"1.1", b"1.0").replace(b"OK", b"OK\r\nConnection: keep-alive")], False),
+        ("GET", [b"HTTP/1.1 204 No Content\r\n\r\n"], False),
+        ("GET", [b"HTTP/1.1 304 Not Modified\r\n\r\n"], False),
+        ("HEAD", [LENGTH.removesuffix(b"hello")], False),
+        ("CONNECT", [b"HTTP/1.1 200 OK\r\n\r\n"], False),
+    ],
+)
+def test_whether_another_answer_may_follow(method: str, pieces: list[bytes], open_: bool) -> None:
+    answer = new(method)
+    for piece in pieces:
+        answer.feed(piece)
+    assert answer.leaves_open is open_
+
+
+def test_a_request_that_asks_for_a_close_leaves_nothing_open() -> None:
+    framing = h11.Connection(h11.CLIENT)
+    framing.send(h11.Request(method="GET", target="/", headers=[("Host", "target.test"), ("Connection", "close")]))
+    framing.send(h11.EndOfMessage())
+    answer = Answer("GET", framing)
+    answer.feed(LENGTH)
+    assert answer.complete
+    assert not answer.leaves_open
+
+
+@pytest.mark.parametrize(
+    "lengths", [b"", b"Content-Length: 5\r\n", b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n"]
+)
+@pytest.mark.parametrize("status", [200, 204, 302, 407, 502])
+def test_an_answer_to_connect_ends_with_its_head(status: int, lengths: bytes) -> None:
+    head = b"HTTP/1.1 %d X\r\n%s\r\n" % (status, lengths)
+    facts = read([head + b"then"], None, method="CONNECT")
+    assert facts["complete"]
+    assert facts["completion"] == "head"
+    assert facts["status"] == status
+    assert facts["head_ends_at"] == len(head)
+    assert facts["body"] == b""

@@ -328,3 +328,38 @@ def test_a_process_that_is_not_dumpable_can_still_load_a_key(clients: trustme.CA
     done = subprocess.run([sys.executable, "-c", LOADS], input=given, capture_output=True, timeout=60)
     assert done.returncode == 0, done.stderr.decode()
     assert done.stdout == b"loaded\n"
+
+
+def test_nobody_is_asked_for_a_passphrase_on_a_terminal(clients: trustme.CA, tmp_path: Path) -> None:
+    cert = clients.issue_cert("client.test")
+    chain, key = tmp_path / "chain", tmp_path / "key"
+    chain.write_bytes(cert.cert_chain_pems[0].bytes())
+    key.write_bytes(locked(cert.private_key_pem.bytes()))
+    ours, theirs = os.openpty()
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", REFUSES, str(chain), str(key)],
+            stdin=theirs,
+            capture_output=True,
+            timeout=20,
+            start_new_session=True,
+        )
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.stdout == b"refused\n", done.stderr.decode()
+
+
+REFUSES = """
+import fcntl, sys, termios
+from pathlib import Path
+from affidavit.broker.secret import Secret
+from affidavit.broker.wire.port import ClientCertificate, KeyUnusable
+from affidavit.broker.wire.tls import _with_client
+fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+chain, key = (Path(name).read_bytes() for name in sys.argv[1:])
+try:
+    _with_client(b"", ClientCertificate(chain, Secret(key)))
+except KeyUnusable:
+    print("refused")
+"""

@@ -223,15 +223,20 @@ async def test_a_connection_that_dies_at_the_line_is_no_set_up_fault(sharing: Di
     assert run.line.told == ["cross"]
 
 
-async def test_a_byte_that_comes_at_the_line_of_a_kept_connection_answers_nothing(sharing: DirectWire) -> None:
+@pytest.mark.parametrize("before", [len(TWO), 11, 0])
+async def test_bytes_that_come_at_the_line_of_a_kept_connection_answer_nothing(
+    sharing: DirectWire, before: int
+) -> None:
     gate, sent = asyncio.Event(), asyncio.Event()
 
     async def script(call: Call) -> None:
         await call.next_request()
         await call.send(ONE)
         await gate.wait()
-        await call.send(answer(b"poison"))
+        await call.send(TWO[:before])
         sent.set()
+        await call.next_request()
+        await call.send(TWO[before:])
         await call.read_to_end()
 
     async with Peer(script) as peer:
@@ -242,9 +247,13 @@ async def test_a_byte_that_comes_at_the_line_of_a_kept_connection_answers_nothin
             await sent.wait()
 
         evidence, _ = await read(sharing, peer, line=ToldLine(at_line))
-        await (await peer.call()).over.wait()  # What follows such an answer meets no other call.
+        call = await peer.call()
+        if before == 0:
+            sharing.close_idle()
+        await call.over.wait()  # What follows an answer out of its turn meets no other call.
+        assert len(peer.calls) == 1
     assert evidence.complete
-    assert evidence.answer_before_request
+    assert evidence.answer_before_request is (before > 0)
 
 
 async def test_an_answer_cut_short_ends_its_connection(sharing: DirectWire) -> None:
@@ -287,6 +296,15 @@ async def test_idle_time_passes(sharing: DirectWire, monkeypatch: pytest.MonkeyP
         call = await peer.call()
         await call.over.wait()
         assert call.client_ended == "fin"
+
+
+async def test_idle_time_ends_with_the_next_use(sharing: DirectWire) -> None:
+    async with Peer(serves(ONE, TWO)) as peer:
+        await read(sharing, peer)
+        (waiting,) = sharing._idle._waiting.values()
+        await read(sharing, peer)
+        sharing.close_idle()
+    assert waiting.timer.cancelled()
 
 
 async def test_close_idle_closes_them_in_order(sharing: DirectWire, server_tls: ssl.SSLContext) -> None:

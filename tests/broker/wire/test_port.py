@@ -14,7 +14,17 @@ from tests.broker.wire.peer import Peer, Script, answer, replies, replies_and_re
 
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire.exchange import DirectWire
-from affidavit.broker.wire.port import Exchange, Fault, HttpWire, SetupFault, SetupLimits, SetupStop
+from affidavit.broker.wire.port import (
+    Connection,
+    Exchange,
+    Fault,
+    HttpWire,
+    ProxyRoute,
+    SetupFault,
+    SetupLimits,
+    SetupStop,
+    TlsTerms,
+)
 from affidavit.broker.wire.scripted import (
     Body,
     Broken,
@@ -26,6 +36,7 @@ from affidavit.broker.wire.scripted import (
     Sent,
     Step,
     Stop,
+    Way,
 )
 
 
@@ -197,6 +208,40 @@ async def test_a_scripted_wire_counts(wire: DirectWire) -> None:
         ).run()
     assert len(scripted.exchanges) == len(scripted.requests) == 2
     assert scripted.crossed == 1
+
+
+async def test_a_scripted_wire_keeps_the_way_each_exchange_was_to_go() -> None:
+    scripted = ScriptedWire([Cross(reused=True, resolved_by="proxy", proxy="proxy.test:3128"), Sent()])
+    tls, proxy = TlsTerms(b"pem"), ProxyRoute("proxy.test", 3128)
+    exchange = scripted.exchange(
+        prepared(1),
+        line=ToldLine(),
+        sink=KeptBody(),
+        allow=lambda address: True,
+        limits=SetupLimits(),
+        deadline=0.0,
+        tls=tls,
+        proxy=proxy,
+        reuse="key",
+    )
+    assert scripted.ways == [Way(tls, proxy, "key")]
+    connection = (await exchange.run()).connection
+    assert connection == Connection("c-1", "127.0.0.1:80", True, None, "proxy", "proxy.test:3128")
+
+
+def test_what_is_kept_for_reuse_can_be_closed(kind: str, wire: DirectWire) -> None:
+    any_wire: HttpWire = wire if kind == "direct" else ScriptedWire()
+    any_wire.close_idle()
+    any_wire.close_idle()
+    if isinstance(any_wire, ScriptedWire):
+        assert any_wire.closed_idle == 2
+
+
+@pytest.mark.parametrize(
+    ("host", "authority"), [("proxy.test", "proxy.test:3128"), ("2001:db8::1", "[2001:db8::1]:3128")]
+)
+def test_a_proxy_is_named_as_in_a_url(host: str, authority: str) -> None:
+    assert ProxyRoute(host, 3128).authority == authority
 
 
 async def test_a_scripted_hang_can_be_released() -> None:

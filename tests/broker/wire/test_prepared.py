@@ -42,6 +42,7 @@ SECRET = b"s3cr3t-value"
         {"headers": ((b"Host", b"a"),)},
         {"method": "PO ST"},
         {"method": ""},
+        {"method": "CONNECT"},
         {"target": b"https://other.test/"},
         {"target": b"/a b"},
         {"target": b"/a\r\nX: y"},

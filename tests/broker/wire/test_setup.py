@@ -14,9 +14,10 @@ from tests.broker.wire.test_dial import black_hole
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire import dial
 from affidavit.broker.wire.dial import Address
-from affidavit.broker.wire.port import AddressCheck, SetupFault, SetupLimits, SetupStop, TlsTerms
+from affidavit.broker.wire.port import AddressCheck, ProxyRoute, SetupFault, SetupLimits, SetupStop, TlsTerms
 from affidavit.broker.wire.setup import Abandoned, Setup, Stopped
 from affidavit.broker.wire.tls import Contexts
+from affidavit.broker.wire.tunnel import Tunnel
 
 V4, V6 = socket.AF_INET, socket.AF_INET6
 
@@ -32,6 +33,7 @@ def setup(
     allow: AddressCheck = lambda address: True,
     limits: SetupLimits | None = None,
     deadline_s: float = BOUND_S,
+    tunnel: Tunnel | None = None,
 ) -> Setup:
     def answers(host: str, port: int) -> Sequence[Address]:
         if isinstance(found, OSError):
@@ -48,6 +50,7 @@ def setup(
         contexts=Contexts(tls),
         terms=TlsTerms(),
         resolve=resolve or answers,
+        tunnel=tunnel,
     )
 
 
@@ -161,6 +164,22 @@ async def test_what_is_there_before_the_line_is_handed_on(client_tls: ssl.SSLCon
         assert tried.last_look(link).data == answer(b"early")
         assert address.peer == f"127.0.0.1:{peer.port}"
         link.close()
+
+
+async def test_what_an_open_connection_may_be_used_for(client_tls: ssl.SSLContext) -> None:
+    def allow(address: str) -> bool:
+        return address == "203.0.113.7"
+
+    tunnel = Tunnel(ProxyRoute("10.0.0.1", 3128), "target.test", 443)
+    assert setup(client_tls, allow=allow).permits("203.0.113.7")
+    assert not setup(client_tls, allow=allow).permits("10.0.0.7")
+    assert not setup(client_tls, allow=allow, deadline_s=0).permits("203.0.113.7")
+    assert setup(client_tls, allow=allow, tunnel=tunnel).permits("10.0.0.1")
+    assert setup(client_tls, allow=allow, host="203.0.113.7", tunnel=tunnel).permits("10.0.0.1")
+    assert not setup(client_tls, allow=allow, host="10.0.0.7", tunnel=tunnel).permits("10.0.0.1")
+    abandoned = setup(client_tls, allow=allow)
+    abandoned.abandon()
+    assert not abandoned.permits("203.0.113.7")
 
 
 async def test_abandoned_during_dns(client_tls: ssl.SSLContext) -> None:

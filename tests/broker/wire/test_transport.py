@@ -4,11 +4,12 @@ import asyncio
 
 import httpx
 import pytest
+import trustme
 from tests.broker.wire.driver import BOUND_S, ToldLine
-from tests.broker.wire.peer import Call, Peer, answer, replies, replies_and_stays
+from tests.broker.wire.peer import Call, Peer, answer, replies, replies_and_stays, server_context, serves, tunnels
 
 from affidavit.broker.wire.exchange import DirectWire
-from affidavit.broker.wire.port import Fault
+from affidavit.broker.wire.port import Fault, ProxyRoute, TlsTerms
 from affidavit.broker.wire.transport import EvidenceTransport, NoCompleteAnswer
 
 
@@ -69,6 +70,27 @@ async def test_set_up_that_stops_raises_with_the_evidence(wire: DirectWire) -> N
         await EvidenceTransport(wire).handle_async_request(request(port, ToldLine()))
     assert stopped.value.evidence.stopped is not None
     assert not stopped.value.evidence.crossed
+
+
+async def test_the_way_is_named_in_the_extensions(sharing: DirectWire, authority: trustme.CA) -> None:
+    private = trustme.CA()
+    transport = EvidenceTransport(sharing)
+    async with (
+        Peer(serves(answer(b"one"), answer(b"two")), server_context(private.issue_cert("127.0.0.1"))) as target,
+        Peer(tunnels(target.port)) as proxy,
+    ):
+        for reused in (False, True):
+            asked = request(target.port, ToldLine(), content=b"", scheme="https")
+            asked.extensions |= {
+                "tls": TlsTerms(private.cert_pem.bytes()),
+                "proxy": ProxyRoute("127.0.0.1", proxy.port),
+                "reuse": "r",
+            }
+            response = await transport.handle_async_request(asked)
+            await response.aread()
+            assert response.extensions["flight"].evidence.connection.reused is reused
+        sharing.close_idle()
+        assert len(proxy.calls) == 1
 
 
 async def test_a_response_that_is_closed_unread_closes_the_connection(wire: DirectWire) -> None:

@@ -231,6 +231,21 @@ async def test_reads_share_a_tunnel(wire: DirectWire, target_tls: ssl.SSLContext
     assert (second.identity, second.proxy, second.resolved_by) == (first.identity, first.proxy, "proxy")
 
 
+async def test_a_key_that_is_too_wide_still_keeps_ways_apart(wire: DirectWire, target_tls: ssl.SSLContext) -> None:
+    async with (
+        Peer(serves(answer(b"one"), answer(b"two")), target_tls) as target,
+        Peer(tunnels(target.port)) as proxy,
+    ):
+        ways = []
+        for by_way in (route(proxy), None):
+            request = prepared(target.port, scheme="https", host="127.0.0.1", method="GET", body=b"")
+            evidence = await drive(wire, request, proxy=by_way, reuse="r").run()
+            assert evidence.connection is not None
+            ways.append((evidence.connection.proxy, evidence.connection.reused))
+        wire.close_idle()
+    assert ways == [(f"127.0.0.1:{proxy.port}", False), (None, False)]
+
+
 # Literals are checked here, names there
 
 

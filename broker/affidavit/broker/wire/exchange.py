@@ -343,9 +343,9 @@ class Flight:
 
     @property
     def _serves_again(self) -> bool:
-        """Whether nothing of this exchange can meet the next one on its connection."""
-        in_turn = self._request_complete and not self._early and self._before_bytes == 0
-        return in_turn and not self._abandoned and self._answer.leaves_open
+        """Whether nothing of this exchange can meet the next one on its connection: its answer came in its turn, and to
+        an exact end."""
+        return not self._early and self._before_bytes == 0 and self._answer.leaves_open
 
 
 class SinkExchange:

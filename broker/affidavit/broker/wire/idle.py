@@ -74,8 +74,8 @@ class Idle:
         return self._remove(waiting.kept.connection.id) if waiting is not None else None
 
     def keep(self, key: Key, kept: Kept, generation: int) -> None:
-        """Keep a connection, or close it: it is not silent, or all were closed since its lease was given."""
-        if generation != self._generation or kept.link.receive() != Received():
+        """Keep a connection, or close it if all were closed since its lease was given."""
+        if generation != self._generation:
             kept.link.close()
             return
         of_key = [name for name, waiting in self._waiting.items() if waiting.key == key]

@@ -36,7 +36,7 @@ def _check(request: PreparedRequest) -> None:
     if request.scheme not in ("http", "https"):
         raise ValueError("the scheme must be http or https")
     if request.method == "CONNECT":
-        raise ValueError("CONNECT is said to a proxy, never to a target")
+        raise ValueError("the method must not be CONNECT, which is said to a proxy alone")
     if not _HOST.fullmatch(request.host):
         raise ValueError("the host must be an A-label name or a literal, IPv6 without brackets")
     if not 0 < request.port < 65536:
