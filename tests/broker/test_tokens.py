@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 from tests.broker.bounds import http_bound
+from tests.broker.scripted_tokens import ScriptedTokenCaller
 
 from affidavit.broker.oauth2 import TokenFault
 from affidavit.broker.secret import Secret
 from affidavit.broker.terms import Micros, Retry
-from affidavit.broker.tokens import ScriptedTokenCaller, TokenAnswer, Tokens, Unavailable
+from affidavit.broker.tokens import TokenAnswer, Tokens, Unavailable
 from affidavit.broker.vault.credentials import Credential, NewCredential, checked
 from affidavit.broker.vault.errors import NotKnown, VaultLocked
 

@@ -178,20 +178,6 @@ class Tokens:
         self._held[key] = held
 
 
-class ScriptedTokenCaller:
-    """Gives what its script says next and keeps what was asked; an Event in the script is waited for first."""
-
-    def __init__(self, *script: TokenAnswer | TokenFault | asyncio.Event) -> None:
-        self.script = list(script)
-        self.asked: list[tuple[Credential, bytes]] = []
-
-    async def call(self, credential: Credential, secret: Secret, cause: Bound) -> TokenAnswer | TokenFault:
-        self.asked.append((credential, secret.use(bytes)))
-        while isinstance(step := self.script.pop(0), asyncio.Event):
-            await step.wait()
-        return step
-
-
 def _key(credential: Credential) -> _Key:
     options = credential.options
     return credential.credential_id, credential.version, options.scope if isinstance(options, OAuth2Options) else None
