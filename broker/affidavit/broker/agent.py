@@ -275,7 +275,7 @@ class AgentSide:
             raise BadParam("chunk", f"There is no chunk {chunk}; there are {body.chunks}, counted from 0.") from None
         except ResultUnreadable as unreadable:
             self._core.alert("storage", f"The result of {inv.invocation_id} cannot be read: {unreadable}.")
-            raise ActionError(self._envelope(inv, session, fetching=True, lost=True)) from None
+            raise ActionError(self._envelope(inv, session, lost=True)) from None
         last = chunk == body.chunks - 1
         return {
             "chunk": chunk,
@@ -378,19 +378,15 @@ class AgentSide:
         inv = self._named(invocation_id, None)
         if part != "body":
             raise BadParam("part", "An HTTP result has one part: body.")
-        if (
-            self._core.locked
-            or not self._may_read(inv, session)
-            or inv.body is None
-            or inv.expired
-            or inv.body.withheld
-        ):
-            if not self._core.locked and inv.body is not None and not self._may_read(inv, session):
-                self._core.spawn(ask_release(self._core, inv, session))
-            raise ActionError(self._envelope(inv, session, fetching=True))
-        return inv, inv.body
+        if self._may_read(inv, session) and inv.body is not None and not inv.expired:
+            if inv.body.withheld:
+                raise ActionError(self._envelope(inv, session, withheld=True))
+            return inv, inv.body
+        if not self._core.locked and inv.body is not None and not self._may_read(inv, session):
+            self._core.spawn(ask_release(self._core, inv, session))
+        raise ActionError(self._envelope(inv, session))
 
-    def _envelope(self, inv: Invocation, session: Session, *, fetching: bool = False, lost: bool = False) -> Json:
+    def _envelope(self, inv: Invocation, session: Session, *, withheld: bool = False, lost: bool = False) -> Json:
         core = self._core
         operation = core.projection.operation_of(inv)
         written = inv.invocation_id in self._written
@@ -401,7 +397,8 @@ class AgentSide:
                     body = core.results.view(inv.invocation_id, inv.body)
                 except ResultUnreadable:
                     lost = True
-            return envelope(inv, operation, core.clock.wall(), BodyView(None, body, written, lost))
+            seal = "operator_approval" if withheld else None
+            return envelope(inv, operation, core.clock.wall(), BodyView(seal, body, written, lost))
         live = core.lives.get(inv.invocation_id)
         if not inv.finished and live is not None and session.session_id in live.sessions and not core.locked:
             return envelope(inv, operation, core.clock.wall(), BodyView(None, None, written))

@@ -18,11 +18,15 @@ Json = Mapping[str, Any]
 
 
 class ActionError(Exception):
-    """The call ends with an envelope that holds `error`: JSON-RPC error -32001 with the envelope as data."""
+    """The call ends with JSON-RPC error -32001 and an envelope as its data.
+
+    It holds `error`, or where a result was asked for and there is none to read, whichever of the three it has.
+    """
 
     def __init__(self, envelope: Json) -> None:
-        super().__init__(envelope["error"]["code"])
         self.envelope = envelope
+        self.facts: Json = next(envelope[name] for name in ("error", "pending", "result") if name in envelope)
+        super().__init__(self.facts["code"])
 
 
 class BadParam(Exception):

@@ -95,12 +95,13 @@ class Results:
 
         What is withheld is shown to the operator alone.
         """
+        hidden = body.withheld and not operator
         shown: dict[str, Any] = {
             "bytes": body.bytes,
             "sha256": body.sha256,
             "delivered_sha256": body.delivered_sha256 if differs(body) else None,
             "complete": body.truncated_at is None,
-            "inline": body.place != "file",
+            "inline": body.place != "file" and not hidden,
             "chunks": body.chunks,
             "redactions": body.redactions,
             "truncated_at": body.truncated_at,
@@ -109,7 +110,7 @@ class Results:
             shown["undecodable"] = body.undecodable
         if body.withheld:
             shown["withheld"] = True
-        if body.place == "file" or (body.withheld and not operator):
+        if not shown["inline"]:
             return shown
         whole = self._inline(invocation_id, body)
         if body.text:

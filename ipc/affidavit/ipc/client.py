@@ -67,10 +67,13 @@ class RpcError(ClientError):
 
 
 class ActionFailed(ClientError):
-    """The action ended with an envelope that holds `error`. What may be done next stands in it, nowhere else (R68)."""
+    """The action ended with an envelope that holds `error`. What may be done next stands in it, nowhere else (R68).
+
+    Asked for a result that cannot be read, it may be one that holds `pending` or `result`.
+    """
 
     def __init__(self, envelope: Mapping[str, Any]) -> None:
-        facts = envelope["error"]
+        facts = next(envelope[name] for name in ("error", "pending", "result") if name in envelope)
         super().__init__(f"{facts['code']}: {facts.get('message', '')}")
         self.envelope = envelope
 

@@ -17,7 +17,7 @@ def failure(id_: Id, error: Exception) -> Failure:
     like the frames' variables, may hold what was sent."""
     match error:
         case ActionError():
-            facts = error.envelope["error"]
+            facts = error.facts
             return Failure(jsonrpc.ACTION_FAILED, str(facts.get("message") or facts["code"]), id_, error.envelope)
         case BadParam():
             return Failure(jsonrpc.INVALID_PARAMS, error.message, id_, {"field": error.field})
