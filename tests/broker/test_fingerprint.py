@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 import pytest
+import rfc8785
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ from affidavit.broker.fingerprint import (
     HttpDispatch,
     HttpEffect,
     HttpRequest,
+    digest,
     dispatch_fingerprint,
     effect_digest,
     request_fingerprint,
@@ -165,3 +167,16 @@ def test_different_headers_differ(one: list[tuple[str, str]], other: list[tuple[
 def test_nothing_of_the_body_is_shown() -> None:
     for _, value in DIGESTS.values():
         assert "4900" not in repr(value)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53) + 1, 2**53 - 1) | TEXTS,
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(codec="ascii")), inner),
+)
+
+
+@given(st.dictionaries(st.text(st.characters(codec="ascii")).filter(lambda name: name != "digest"), VALUES))
+def test_digests_are_over_the_canonical_form(document: dict[str, Any]) -> None:
+    whole = {"digest": "any", **document}
+    assert digest("any", document) == "sha256:" + hashlib.sha256(rfc8785.dumps(whole)).hexdigest()

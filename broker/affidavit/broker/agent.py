@@ -18,10 +18,11 @@ from affidavit.broker import outcome as oc
 from affidavit.broker.admission import Admitted, Joined, Replayed, admit, card_of
 from affidavit.broker.advice import retry_now
 from affidavit.broker.api import ActionError, BadParam, Json, NotWhileLocked
-from affidavit.broker.card import CardEnd
+from affidavit.broker.card import Card, CardEnd
 from affidavit.broker.contract import explain
 from affidavit.broker.core import Core, shown_state
 from affidavit.broker.envelope import BodyView, envelope
+from affidavit.broker.grants import Grant
 from affidavit.broker.live import Live, Stop
 from affidavit.broker.moment import new_invocation_id, new_operation_id, rfc3339
 from affidavit.broker.outcome import Invocation, Verdict
@@ -133,12 +134,16 @@ class AgentSide:
         live = Live(invocation_id, core.http_work(invocation_id, bound), receipt, {session.session_id})
         core.lives[invocation_id] = live
         core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
-        core.engine.begin(live, card_of(core, invocation_id, bound) if admitted.asks else admitted.grant)
-        core.spawn(self._retire(live))
+        core.spawn(self._act(live, card_of(core, invocation_id, bound) if admitted.asks else admitted.grant))
         return live
 
-    async def _retire(self, live: Live) -> None:
-        await live.finished.wait()
+    async def _act(self, live: Live, permit: Card | Grant | None) -> None:
+        try:
+            await self._core.engine.run(live, permit)
+        finally:
+            self._core.loop.call_soon(self._retire, live)  # after those who wait have answered
+
+    def _retire(self, live: Live) -> None:
         core = self._core
         core.lives.pop(live.invocation_id, None)
         inv = core.projection.get(live.invocation_id)
@@ -261,7 +266,7 @@ class AgentSide:
             if not stopped and live.crossed and not live.cancelled:
                 live.cancelled = True
                 self._core.projection.record(inv.invocation_id, ev.CancelAsked(session.session_id))
-                live.poke.set()
+                live.poke()
         await live.finished.wait()
         return self._answer(inv.invocation_id, session)
 

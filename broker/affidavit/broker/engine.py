@@ -79,12 +79,9 @@ class Engine:
         self._reading: list[Live] = []
         """Actions with a verdict whose connection is still read, oldest first."""
 
-    def begin(self, live: Live, permit: Card | Grant | None) -> None:
-        """Start an admitted action: a card where a person must be asked, the grant that covers it, or (None) the
-        policy that needs neither."""
-        self._spawn(self._run(live, permit))
-
-    async def _run(self, live: Live, permit: Card | Grant | None) -> None:
+    async def run(self, live: Live, permit: Card | Grant | None) -> None:
+        """Run an admitted action to its verdict, on a card where a person must be asked, under the grant that covers
+        it, or (None) by the policy that needs neither."""
         try:
             await self._authorise(live, permit)
             await self._prepare(live)
@@ -208,23 +205,16 @@ class Engine:
         assert live.exchange is not None
         assert live.deadline is not None
         while True:
-            poked = asyncio.ensure_future(live.poke.wait())
-            left = max(0.0, live.deadline - loop.time()) if live.crossed else None
-            try:
-                await asyncio.wait((run, poked), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                poked.cancel()
-            live.poke.clear()
+            poked = live.watch()
             if run.done():
                 return run.result()
-            if not live.crossed:
-                if live.stopping is not None:
-                    raise live.stopping
-                continue
-            if live.cancelled:
+            if not live.crossed and live.stopping is not None:
+                raise live.stopping
+            if live.crossed and live.cancelled:
                 await self._unknown(live, oc.cancel_verdict(live.bound.meaning), live.exchange.evidence)
                 return None
-            if loop.time() >= live.deadline:
+            left = live.deadline - loop.time()
+            if live.crossed and left <= 0:
                 evidence = live.exchange.evidence
                 if evidence.complete or evidence.fault is not None:
                     await asyncio.wait((run,))  # it has ended, and what it brought is being stored
@@ -232,6 +222,8 @@ class Engine:
                 verdict = live.work.deadline_verdict(evidence, caller_gone=live.caller_gone)
                 await self._unknown(live, verdict, evidence)
                 return None
+            # Set-up ends by itself at the deadline; should the line be crossed after that, `cross` pokes.
+            await asyncio.wait((run, poked), timeout=left if left > 0 else None, return_when=asyncio.FIRST_COMPLETED)
 
     # -- verdicts
 
@@ -421,22 +413,17 @@ class Engine:
         if live.stopping is not None:
             work.close()
             raise live.stopping
-        task = asyncio.ensure_future(work)
+        task = asyncio.current_task()
+        assert task is not None
+        live.interrupt = task.cancel
         try:
-            while not task.done():
-                poked = asyncio.ensure_future(live.poke.wait())
-                try:
-                    await asyncio.wait({task, poked}, return_when=asyncio.FIRST_COMPLETED)
-                finally:
-                    poked.cancel()
-                live.poke.clear()
-                if live.stopping is not None:
-                    raise live.stopping
-            return task.result()
+            return await work
+        except asyncio.CancelledError:
+            if live.stopping is None or task.uncancel() > 0:  # it is the broker that ends
+                raise
+            raise live.stopping from None
         finally:
-            if not task.done():
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            live.interrupt = None
 
     # -- the line, for _Line
 
@@ -483,7 +470,8 @@ class Engine:
             self._projection.overrule(before)
             raise
         finally:
-            live.poke.set()
+            if asyncio.get_running_loop().time() >= live.deadline:
+                live.poke()
         faultpoint.reach("engine:dispatched")
 
 

@@ -7,6 +7,7 @@ asks it to end. Owned by the broker's loop.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from affidavit.broker.bound import Bound
@@ -34,8 +35,6 @@ class Live:
     work: Work
     accepted: Receipt
     sessions: set[SessionId]
-    poke: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set whenever one of the fields below changed: the engine looks again."""
     finished: asyncio.Event = field(default_factory=asyncio.Event)
     """The verdict is durable, or can no longer be."""
     stopping: Stop | None = None
@@ -46,6 +45,9 @@ class Live:
     deadline: float | None = None
     """The loop's time; set when authorisation ends."""
     exchange: Exchange | None = None
+    interrupt: Callable[[], object] | None = None
+    """Ends what the engine waits for before the line."""
+    _watch: asyncio.Future[None] | None = None
 
     @property
     def bound(self) -> Bound:
@@ -56,8 +58,20 @@ class Live:
         if self.crossed or self.stopping is not None or self.finished.is_set():
             return False
         self.stopping = stop
-        self.poke.set()
+        self.poke()
+        if self.interrupt is not None:
+            self.interrupt()
         return True
+
+    def watch(self) -> asyncio.Future[None]:
+        """Done as soon as the next field changes. Who waits takes one, then looks at the fields, then waits."""
+        self._watch = asyncio.get_running_loop().create_future()
+        return self._watch
+
+    def poke(self) -> None:
+        """A field has changed: whoever watches looks again."""
+        if self._watch is not None and not self._watch.done():
+            self._watch.set_result(None)
 
     async def wait(self, seconds: float) -> bool:
         """Whether the action finished within `seconds`."""
