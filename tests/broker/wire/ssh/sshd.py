@@ -1,0 +1,132 @@
+"""A real OpenSSH server on loopback, with keys and configuration of its own in a directory of the test's."""
+
+from __future__ import annotations
+
+import base64
+import getpass
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from affidavit.broker.secret import Secret
+from affidavit.broker.wire.ssh.port import HostKey, KeyLogin, SshHop
+
+SSHD = shutil.which("sshd") or "/usr/sbin/sshd"
+USER = getpass.getuser()
+
+
+def keygen(path: Path, *options: str, kind: str = "ed25519", passphrase: str = "") -> Path:
+    """A new key pair at `path` and `path`.pub."""
+    command = ["ssh-keygen", "-q", "-t", kind, "-N", passphrase, "-C", "test", "-f", str(path), *options]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return path
+
+
+def public(path: Path) -> HostKey:
+    return HostKey.of(base64.b64decode(path.with_name(path.name + ".pub").read_text().split()[1]))
+
+
+def sign(authority: Path, key: Path, *, user: bool = True, principal: str = USER) -> Path:
+    """A certificate for `key` by `authority`, at `key`-cert.pub."""
+    options = ["-n", principal] if user else ["-h", "-n", principal]
+    command = ["ssh-keygen", "-q", "-s", str(authority), "-I", "test", *options, str(key) + ".pub"]
+    subprocess.run(command, check=True, stdin=subprocess.DEVNULL, capture_output=True)
+    return key.with_name(key.name + "-cert.pub")
+
+
+@dataclass
+class Sshd:
+    """Listens from `with` to its end. `config` are further lines of sshd_config."""
+
+    home: Path
+    config: str = ""
+    port: int = 0
+
+    def __enter__(self) -> Self:
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.host_key = keygen(self.home / "host")
+        self.user_key = keygen(self.home / "user")
+        authorized = self.home / "authorized_keys"
+        shutil.copy(self.home / "user.pub", authorized)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        if os.geteuid() == 0:
+            Path("/run/sshd").mkdir(exist_ok=True)  # privilege separation wants it
+        (self.home / "config").write_text(
+            f"ListenAddress 127.0.0.1:{self.port}\nHostKey {self.host_key}\nPidFile none\nStrictModes no\n"
+            f"AuthorizedKeysFile {authorized}\nPermitRootLogin yes\nPasswordAuthentication no\n"
+            f"KbdInteractiveAuthentication no\nUsePAM no\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n"
+            f"MaxStartups 100\n{self.config}\n"
+        )
+        self.process = subprocess.Popen(
+            [SSHD, "-D", "-e", "-f", str(self.home / "config")],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=(self.home / "log").open("w"),
+            start_new_session=True,
+        )
+        self._await_start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+        self.process.wait()
+
+    def kill(self) -> None:
+        """kill -9 of the listener and of every process that serves a connection."""
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        for child in _descendants(self.process.pid):
+            try:
+                os.kill(child, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+
+    def servers(self) -> list[int]:
+        """The processes that serve connections."""
+        return _descendants(self.process.pid)
+
+    def hop(self, **changes: object) -> SshHop:
+        facts: dict[str, object] = {
+            "host": "127.0.0.1",
+            "port": self.port,
+            "user": USER,
+            "host_keys": (public(self.host_key),),
+            "login": KeyLogin(Secret(self.user_key.read_bytes())),
+        }
+        return SshHop(**(facts | changes))  # type: ignore[arg-type]
+
+    def _await_start(self) -> None:
+        """sshd tells nobody when it listens: knock until it opens, or until it has died."""
+        while True:
+            with socket.socket() as knock:
+                if knock.connect_ex(("127.0.0.1", self.port)) == 0:
+                    return
+            if self.process.poll() is not None:
+                raise RuntimeError((self.home / "log").read_text())
+            time.sleep(0.01)
+
+
+def _descendants(pid: int) -> list[int]:
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            child = int(stat.parent.name)
+            found += [child, *_descendants(child)]
+    return found
