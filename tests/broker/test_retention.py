@@ -77,7 +77,7 @@ async def test_it_is_recorded_durably_before_it_is_deleted(world: Any, monkeypat
     world.clock.ahead_s = 31 * DAY_S
 
     async def crash(*_: Any) -> None:
-        assert (await world.kinds(got["invocation_id"]))[-1] == "RESULT_EXPIRED"
+        assert world.broker.core.projection.reader.records(got["invocation_id"])[-1].kind == "RESULT_EXPIRED"
         raise RuntimeError("crash")
 
     with monkeypatch.context() as patch:

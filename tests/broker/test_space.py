@@ -19,6 +19,7 @@ from affidavit.broker.limits import GIB, MIB, Limits
 from affidavit.broker.space import HARDLY_ANY, NO_ROOM, Ballast, Seen, Space, kept_free
 from affidavit.broker.terms import InvocationId
 from affidavit.broker.wire.scripted import Body, Complete, Cross, Hang, Head, Sent
+from affidavit.journal import files
 
 ONE, TWO = InvocationId("act_1"), InvocationId("act_2")
 OK = (Cross(), Sent(), Head(200), Body(b"done"), Complete())
@@ -229,6 +230,21 @@ async def test_what_is_read_on_after_the_deadline_stays_counted(world: Any) -> N
         await world.broker.agent.action_get(
             world.session(), invocation_id=got["invocation_id"], operation_id=None, events=True
         )
+
+
+async def test_an_answer_that_a_quota_refuses_costs_the_ballast(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A user's quota shows in no count of free space."""
+    disk_under(world, Disk(10 * GIB))
+    assert (world.places.data / "ballast").exists()
+
+    def refuse(*_: Any) -> None:
+        raise OSError(errno.EDQUOT, "Disk quota exceeded")
+
+    monkeypatch.setattr(files.os, "rename", refuse)
+    world.script((Cross(), Sent(), Head(200), Body(bytes(MIB)), Complete()))
+    got = await world.ask(world.session(), json={"a": 1})
+    assert world.facts(got) == ("result_delivery", "unknown", "RESULT_STORAGE_FAILED", "reconcile")
+    assert not (world.places.data / "ballast").exists()
 
 
 # -- a disk that is full

@@ -142,6 +142,25 @@ def test_blobs_come_with_their_record_and_can_be_deleted(journal, reader, draft)
     assert reader.head().seq == 2
 
 
+def test_ids_of_blobs_come_in_order_a_window_at_a_time(journal, reader, draft):
+    names = ["b.2", "a.1", "c.3", "b.1"]
+    journal.append([draft()], blobs=[Blob(name, b"") for name in names], barrier=True).wait(WAIT_S)
+    assert reader.blob_ids("a", "c") == ("a.1", "b.1", "b.2")
+    assert reader.blob_ids("a.1\0", "d", 2) == ("b.1", "b.2")
+    assert reader.blob_ids("c.3", "c.3") == ()
+    plan = reader._rows("EXPLAIN QUERY PLAN SELECT id FROM blob WHERE id >= ? AND id < ? ORDER BY id", "a", "c")
+    assert "COVERING INDEX blob_id (id>? AND id<?)" in plan[0][-1]
+
+
+def test_before_each_commit_a_call_may_make_room(journal, reader, draft):
+    seen = []
+    journal.before_commit(lambda: seen.append((threading.current_thread().name, reader.head().seq)))
+    journal.append([draft()])
+    journal.append([draft()], barrier=True).wait(WAIT_S)
+    journal.append([draft()], barrier=True).wait(WAIT_S)
+    assert seen == [("affidavit-journal", 0), ("affidavit-journal", 3)]
+
+
 def test_seqs_go_on_after_reopening(home, draft):
     first = home.journal()
     first.append([draft()])

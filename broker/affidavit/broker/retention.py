@@ -65,7 +65,8 @@ class Retention:
     def _is_over(self, invocation_id: InvocationId, before: Micros) -> bool:
         """By the clear columns alone: settled, and that long enough ago."""
         view = self._projection.reader.action(invocation_id)
-        return view is not None and view.state == State.SETTLED and (view.settled_at or before) < before
+        settled_at = view.settled_at if view is not None and view.state == State.SETTLED else None
+        return settled_at is not None and settled_at < before
 
     def _is_indexed(self, name: str) -> bool:
         return bool(self._projection.reader.blob_ids(name, name + "\0", 1))
