@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from affidavit.broker import events as ev
@@ -24,6 +25,7 @@ from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effec
 from affidavit.broker.grants import Grant, Scope
 from affidavit.broker.inject import injected_headers, method_label, sent_as
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
+from affidavit.broker.oauth2 import is_token_url
 from affidavit.broker.outcome import Invocation, Meaning
 from affidavit.broker.refusal import Refused
 from affidavit.broker.request import BodyGiven, HttpAsk, check_headers, check_method
@@ -31,6 +33,7 @@ from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId, Retry
 from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.proxy import route_for
 
 if TYPE_CHECKING:
     from affidavit.broker.core import Core
@@ -95,6 +98,8 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
     check_method(ask, contract)
     check_headers(ask, injected_headers(credential) if credential else (), contract.key_header)
+    if is_token_url(core.vault.credentials.list(), ask.target):
+        raise Refused(Code.TARGET_BLOCKED, "url", "This is a token service of a credential; no agent can call it.")
     allowed = _leave(ask.target, contract, credential)
     check_literal(ask.target, allowed)
     key = _key(core, ask, contract, request, before)
@@ -199,14 +204,18 @@ def _credential(core: Core, ask: HttpAsk) -> Credential | None:
     return fitting[0] if fitting else None
 
 
+_pattern = lru_cache(maxsize=4096)(UrlPattern.parse)
+"""Of a credential's target, which is looked at with every request and changes hardly ever."""
+
+
 def _covers(credential: Credential, target: HttpTarget) -> bool:
-    return any(UrlPattern.parse(text).matches(target) for text in credential.targets)
+    return any(_pattern(text).matches(target) for text in credential.targets)
 
 
 def _leave(target: HttpTarget, contract: Contract, credential: Credential | None) -> Leave:
     bindings = []
     if credential is not None:
-        bindings += [Binding(UrlPattern.parse(text), credential.private) for text in credential.targets]
+        bindings += [Binding(_pattern(text), credential.private) for text in credential.targets]
     if isinstance(contract.match, HttpMatch):
         bindings.append(Binding(contract.match.url, contract.match.private))
     return leave(target, bindings)
@@ -268,6 +277,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
     ask, contract, credential = checked.ask, checked.contract, checked.credential
     limits = core.limits
     target, headers, body = _planted(core, checked)
+    proxy = route_for(core.vault.proxy.get(), target)
     idempotent = contract.idempotent([h.name for h in ask.headers])
     terms = contract.idempotency if checked.key is not None else None
     retention = None
@@ -304,7 +314,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
             idempotent=bool(idempotent),
             keyed=checked.key is not None,
             refused=frozenset(contract.verdict.refused),
-            trusted_gateway=contract.verdict.proxy_status == "trusted",
+            trusted_gateway=contract.verdict.proxy_status == "trusted" or (proxy is not None and proxy.trusted),
         ),
         scope=Scope(
             session_id=checked.session.session_id,
@@ -319,6 +329,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         attempts_limit=contract.retry.attempts or limits.attempts,
         setup_tries=contract.retry.setup or limits.setup_tries,
         close_completes=contract.effect_terms.completion.kind is CompletionKind.CLOSE,
+        proxy=proxy,
         lookup=_lookup(checked),
         retry_of=checked.before[-1].invocation_id if checked.before else None,
         notices=_notices(core, checked),

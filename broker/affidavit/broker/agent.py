@@ -23,7 +23,7 @@ from affidavit.broker.contract import explain
 from affidavit.broker.core import Core, shown_state
 from affidavit.broker.envelope import BodyView, envelope
 from affidavit.broker.grants import Grant
-from affidavit.broker.live import Live, Stop
+from affidavit.broker.live import Live
 from affidavit.broker.moment import new_invocation_id, new_operation_id, rfc3339
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import clear
@@ -33,6 +33,7 @@ from affidavit.broker.request import HttpAsk, parse_http_request
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.session import Session
 from affidavit.broker.spool import needed
+from affidavit.broker.stop import Stop
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import (
     Code,

@@ -14,6 +14,7 @@ from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, OperationId
 from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.proxy import ProxyChoice
 from affidavit.broker.wire.port import AddressCheck
 
 
@@ -79,8 +80,10 @@ class HttpBound(Bound):
     body: bytes = field(repr=False)
     has_body: bool
     allow: AddressCheck
-    close_completes: bool
+    close_completes: bool = False
     """The contract lets a plain FIN end the answer."""
+    proxy: ProxyChoice | None = None
+    """By which proxy it goes, as the operator set it when this was bound."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", dispatch_fingerprint(self.approved))
@@ -103,4 +106,5 @@ class HttpBound(Bound):
             contract_id=self.contract_id,
             contract_digest=self.contract_digest,
             idempotency_key=self.key,
+            proxy=self.proxy.url if self.proxy is not None else None,
         )

@@ -17,13 +17,15 @@ from affidavit.broker.api import Json
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.card import CardEnd
 from affidavit.broker.desk import Desk
+from affidavit.broker.egress import Egress, egress_of
 from affidavit.broker.engine import Engine
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.home import Places
 from affidavit.broker.http_work import HttpWork
+from affidavit.broker.inject import Injection
 from affidavit.broker.injection import VaultSecrets
 from affidavit.broker.limits import Limits
-from affidavit.broker.live import Live, Stop
+from affidavit.broker.live import Live
 from affidavit.broker.moment import Clock
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.pace import LoopGuard, Rate
@@ -34,9 +36,11 @@ from affidavit.broker.session import Session
 from affidavit.broker.settings import SETTINGS, Value, effective, format_value, parse_value, read_file
 from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.spool import Spool, needed
+from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, InvocationId, Kind, Outcome, Phase, SessionId, State
 from affidavit.broker.vault import Vault
-from affidavit.broker.wire.port import HttpWire
+from affidavit.broker.vault.errors import VaultLocked
+from affidavit.broker.wire.port import ClientCertificate, HttpWire
 from affidavit.journal import Journal, JournalPoisoned, Opener
 from affidavit.resources import __version__
 
@@ -114,9 +118,16 @@ class Core:
             wire=lambda: self.wire,
             secrets=self.secrets,
             results=self.results,
+            egress=self._egress,
             limits=lambda: self.limits,
             clock=self.clock,
         )
+
+    def _egress(self, bound: HttpBound, client: ClientCertificate | None, asked: Injection | None) -> Egress:
+        try:
+            return egress_of(bound, self.vault.trust.list(), client, asked)
+        except VaultLocked:
+            raise Stop(oc.stop(Code.VAULT_LOCKED, Phase.CREDENTIAL_INJECTION)) from None
 
     # -- tasks and listeners
 
@@ -158,18 +169,19 @@ class Core:
     def _invocation_changed(self, inv: Invocation) -> None:
         live = self.lives.get(inv.invocation_id)
         sessions = live.sessions if live is not None else {SessionId(inv.session_id)}
-        change = {
-            "invocation_id": inv.invocation_id,
-            "operation_id": inv.operation_id,
-            "state": shown_state(inv),
-            "code": str(inv.code),
-            "phase": str(inv.phase),
-            "outcome": str(inv.outcome),
-            "retry": str(inv.retry),
-        }
-        for session_id in sessions:
-            for listener in list(self._change_listeners.get(session_id, ())):
-                listener(change)
+        listeners = [tell for session_id in sessions for tell in self._change_listeners.get(session_id, ())]
+        if listeners:
+            change = {
+                "invocation_id": inv.invocation_id,
+                "operation_id": inv.operation_id,
+                "state": shown_state(inv),
+                "code": str(inv.code),
+                "phase": str(inv.phase),
+                "outcome": str(inv.outcome),
+                "retry": str(inv.retry),
+            }
+            for tell in listeners:
+                tell(change)
         self.changed()
 
     def alert(self, which: str, says: str) -> None:
@@ -260,6 +272,7 @@ class Core:
         for live in waiting:
             await live.finished.wait()
         self._end_grants(self.grants.end_all(), why)
+        self.wire.close_idle()
         await self.loop.run_in_executor(None, self.vault.lock)
         self.results.forget()
         receipt = self.projection.note(Kind.VAULT_CLOSED, {"why": why}, barrier=True)
@@ -420,6 +433,7 @@ class Core:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.wire.close_idle()
         self._end_grants(self.grants.end_all(), why)
         try:
             await self.projection.note(Kind.BROKER_STOPPED, {"why": why}, barrier=True).durable()

@@ -24,13 +24,14 @@ from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.desk import Desk
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.limits import Limits
-from affidavit.broker.live import Live, Stop
+from affidavit.broker.live import Live
 from affidavit.broker.moment import Clock, after
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
 from affidavit.broker.results import Results
 from affidavit.broker.sink import Kept
 from affidavit.broker.space import NO_ROOM, Space
+from affidavit.broker.stop import Stop
 from affidavit.broker.terms import (
     Code,
     Kind,

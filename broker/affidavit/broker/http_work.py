@@ -9,15 +9,29 @@ from typing import Any
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.bound import HttpBound
+from affidavit.broker.egress import Egress
 from affidavit.broker.headers import chosen, remote_request_id, retry_after
+from affidavit.broker.inject import Injection
 from affidavit.broker.limits import Limits
 from affidavit.broker.moment import Clock
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.prepare import Prepared, Secrets, prepare, recomputed
 from affidavit.broker.results import Results
 from affidavit.broker.sink import Kept, ResultSink
-from affidavit.broker.terms import InvocationId
-from affidavit.broker.wire.port import Exchange, HttpEvidence, HttpWire, Line, SetupLimits
+from affidavit.broker.stop import Stop
+from affidavit.broker.terms import Code, InvocationId, Phase
+from affidavit.broker.wire.port import (
+    ClientCertificate,
+    Exchange,
+    HttpEvidence,
+    HttpWire,
+    KeyUnusable,
+    Line,
+    SetupLimits,
+)
+
+EgressOf = Callable[[HttpBound, ClientCertificate | None, Injection | None], Egress]
+"""The way out of a bound action, with what the target is shown and what its proxy asks for. Raises Stop."""
 
 
 class HttpWork:
@@ -31,6 +45,7 @@ class HttpWork:
         wire: Callable[[], HttpWire],
         secrets: Secrets,
         results: Results,
+        egress: EgressOf,
         limits: Callable[[], Limits],
         clock: Clock,
     ) -> None:
@@ -41,16 +56,21 @@ class HttpWork:
         self._results = results
         self._limits = limits
         self._clock = clock
+        self._egress = egress
         self._prepared: Prepared | None = None
+        self._way = Egress()
         self._sink: ResultSink | None = None
 
     async def prepare(self) -> None:
         self._prepared = prepare(self.bound, await self._secrets.injection(self.bound))
+        choice = self.bound.proxy
+        asked = await self._secrets.proxy(choice) if choice is not None else None
+        self._way = self._egress(self.bound, self._prepared.client, asked)
 
     def exchange(self, line: Line, deadline: float) -> Exchange:
         prepared, limits = self._ready, self._limits()
         self._sink = self._results.sink(self._invocation_id, prepared)
-        return self._wire().exchange(
+        exchange = self._wire().exchange(
             prepared.request,
             line=line,
             sink=self._sink,
@@ -58,7 +78,11 @@ class HttpWork:
             limits=SetupLimits(limits.dns_s, limits.tcp_connect_s, limits.tls_handshake_s),
             deadline=deadline,
             close_completes=self.bound.close_completes,
+            tls=self._way.tls,
+            proxy=self._way.proxy,
+            reuse=self._way.reuse,
         )
+        return _Keyed(exchange) if prepared.client is not None else exchange
 
     def recomputed(self) -> str:
         return recomputed(self.bound, self._ready)
@@ -114,3 +138,21 @@ class HttpWork:
     def _receiving(self) -> ResultSink:
         assert self._sink is not None, "exchange comes first"
         return self._sink
+
+
+class _Keyed:
+    """An exchange with a client certificate: a key that cannot be used stops the action, nothing being attempted."""
+
+    def __init__(self, exchange: Exchange) -> None:
+        self._exchange = exchange
+        self.close = exchange.close
+
+    @property
+    def evidence(self) -> HttpEvidence:
+        return self._exchange.evidence
+
+    async def run(self) -> HttpEvidence:
+        try:
+            return await self._exchange.run()
+        except KeyUnusable:
+            raise Stop(oc.stop(Code.KEY_UNUSABLE, Phase.CREDENTIAL_INJECTION)) from None

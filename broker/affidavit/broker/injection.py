@@ -1,6 +1,6 @@
 """Where the engine's secrets come from: the vault, late, for one action at a time (interface, Redaction).
 
-An action keeps its secret's forms until its answer has ended, also after a lock, so that a late echo is redacted.
+An action keeps its secret until its answer has ended, also after a lock, so that a late echo is redacted.
 """
 
 from __future__ import annotations
@@ -10,21 +10,22 @@ import asyncio
 from affidavit.broker import outcome as oc
 from affidavit.broker import sigv4
 from affidavit.broker.bound import HttpBound
-from affidavit.broker.inject import Injection, inject
-from affidavit.broker.live import Stop
+from affidavit.broker.inject import Injection, inject, inject_proxy
 from affidavit.broker.moment import Clock
 from affidavit.broker.redact import Forms, redact_cut
 from affidavit.broker.secret import Secret
+from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, Phase
 from affidavit.broker.tokens import Tokens, Unavailable
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.errors import NotKnown, VaultError, VaultLocked
 from affidavit.broker.vault.kinds import OAuth2Options, SigV4Options
+from affidavit.broker.vault.proxy import ProxyChoice
 
 
 class VaultSecrets:
-    """`prepare.Secrets` over the vault. Forms are kept by the identity of their `Bound`, from `injection` to `release`.
+    """`prepare.Secrets` over the vault. What it gave is kept by the identity of its `Bound`, until `release`.
 
     `tokens` gives the tokens of kind oauth2. Owned by the broker's loop.
     """
@@ -33,7 +34,7 @@ class VaultSecrets:
         self._vault = vault
         self._clock = clock
         self._tokens = tokens
-        self._forms: dict[int, Forms] = {}
+        self._given: dict[int, Injection] = {}
 
     async def injection(self, bound: HttpBound) -> Injection | None:
         if bound.credential is None:
@@ -51,8 +52,23 @@ class VaultSecrets:
             fault = unavailable.fault
             verdict = oc.stop(Code.TOKEN_UNAVAILABLE, Phase.CREDENTIAL_INJECTION, retry=fault.retry)
             raise Stop(verdict, message=fault.sentence) from None
-        self._forms[id(bound)] = Forms((injection.secret,), injection.whole)
+        self._given[id(bound)] = injection
         return injection
+
+    async def proxy(self, choice: ProxyChoice) -> Injection | None:
+        """What the proxy asks for; None where it asks for nothing."""
+        if choice.credential_id is None:
+            return None
+        try:
+            credential = self._vault.credentials.of(choice.credential_id)
+            with self._vault.credentials.secret(credential.credential_id, credential.version) as secret:
+                return inject_proxy(credential, secret)
+        except NotKnown:
+            raise _stop(Code.CREDENTIAL_MISSING) from None
+        except VaultLocked:
+            raise _stop(Code.VAULT_LOCKED) from None
+        except VaultError:
+            raise _stop(Code.KEY_UNUSABLE) from None
 
     async def _secret(self, credential: Credential, bound: HttpBound) -> Secret:
         """What is injected: the version's own secret, or the token that it gets."""
@@ -66,11 +82,11 @@ class VaultSecrets:
 
     def redacted(self, bound: HttpBound, data: bytes) -> bytes:
         """The first bytes of an answer that broke off, which may have ended inside a secret."""
-        forms = self._forms.get(id(bound))
-        return redact_cut(data, forms) if forms is not None else data
+        given = self._given.get(id(bound))
+        return redact_cut(data, Forms((given.secret,), given.whole)) if given is not None else data
 
     def release(self, bound: HttpBound) -> None:
-        self._forms.pop(id(bound), None)
+        self._given.pop(id(bound), None)
 
 
 def _stop(code: Code) -> Stop:

@@ -11,20 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from affidavit.broker.bound import Bound
-from affidavit.broker.outcome import Verdict
+from affidavit.broker.stop import Stop
 from affidavit.broker.terms import InvocationId, SessionId
 from affidavit.broker.work import Exchange, Work
 from affidavit.journal import Receipt
-
-
-class Stop(Exception):
-    """Ends an action before the line, with its verdict (never after DISPATCH_STARTED)."""
-
-    def __init__(self, verdict: Verdict, *, field: str | None = None, message: str | None = None) -> None:
-        super().__init__(verdict.code)
-        self.verdict = verdict
-        self.field = field
-        self.message = message
 
 
 @dataclass(slots=True)

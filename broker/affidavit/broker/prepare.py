@@ -13,6 +13,7 @@ from typing import Protocol
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.fingerprint import Headers, dispatch_fingerprint
 from affidavit.broker.inject import Injection
+from affidavit.broker.vault.proxy import ProxyChoice
 from affidavit.broker.wire.port import ClientCertificate, PreparedRequest
 from affidavit.resources import __version__
 
@@ -48,6 +49,9 @@ class Secrets(Protocol):
 
     async def injection(self, bound: HttpBound) -> Injection | None:
         """What the bound credential adds; None without one. Raises Stop where the secret cannot be used."""
+
+    async def proxy(self, choice: ProxyChoice) -> Injection | None:
+        """What the proxy asks for; None where it asks for nothing. Raises Stop as `injection`."""
 
     def redacted(self, bound: HttpBound, data: bytes) -> bytes:
         """`data` without any form of the secret that this action used."""
