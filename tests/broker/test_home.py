@@ -226,6 +226,13 @@ def test_state_follows_the_files(places: Places) -> None:
     assert places.state is HomeState.INITIALISED
 
 
+def test_a_lock_that_cannot_be_opened_is_a_home_that_cannot_be_used(places: Places) -> None:
+    places.lock.mkdir()
+    refused = refusal(HomeLock(places, program="affidavit serve").acquire)
+    assert refused.code == "not_writable"
+    assert str(places.lock) in refused.message
+
+
 def test_a_second_lock_names_the_holder(places: Places) -> None:
     with HomeLock(places, program="affidavit\nserve"):
         assert places.lock.read_text() == f"{os.getpid()} affidavit serve\n"

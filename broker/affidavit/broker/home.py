@@ -294,10 +294,17 @@ class HomeLock:
         self._file: int | None = None
 
     def acquire(self) -> None:
-        """Take the lock and write who holds it. HomeBusy if another process has it."""
+        """Take the lock and write who holds it. HomeBusy if another process has it, HomeRefused("not_writable")."""
         if self._file is not None:
             raise RuntimeError("this lock is already held here")
-        file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise HomeRefused(
+                "not_writable",
+                f"{self._path} cannot be opened: {os.strerror(error.errno or 0)}.",
+                f"Make {shlex.quote(str(self._path.parent))} writable for you, or set AFFIDAVIT_HOME to another place.",
+            ) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             program = " ".join(self._program.split())
