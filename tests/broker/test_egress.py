@@ -1,41 +1,96 @@
-"""The operator's trust and proxy in the words of the wire."""
+"""How an action leaves: private authorities, a proxy, and connections that only reads share."""
 
-from tests.broker.vault.authority import Authority
+from __future__ import annotations
 
-from affidavit.broker.egress import proxy_route, tls_terms
-from affidavit.broker.limits import Limits
-from affidavit.broker.secret import Secret
-from affidavit.broker.target import parse_http
-from affidavit.broker.terms import Micros
-from affidavit.broker.vault.proxy import checked as checked_proxy
-from affidavit.broker.vault.proxy import route_for
-from affidavit.broker.vault.trust import checked
-from affidavit.broker.wire.port import ClientCertificate, ProxyRoute, TlsTerms
+from typing import Any
 
-NOW = Micros(1_796_000_000_000_000)
-CA, OTHER = Authority("a", NOW), Authority("b", NOW)
-ANCHORS = (
-    checked("a", CA.pem, ("https://*.corp.example",), NOW),
-    checked("b", OTHER.pem, ("https://api.corp.example", "https://proxy.example:3128"), NOW),
-)
-TARGET = parse_http("https://api.corp.example/v1", Limits())
+import pytest
+import trustme
+
+from affidavit.broker.wire.scripted import Complete, Cross, Head, Sent
+
+OK = (Cross(), Sent(), Head(200), Complete())
+PASSPHRASE = b"a passphrase for tests"
 
 
-def test_a_target_is_trusted_by_its_authorities_alone() -> None:
-    assert tls_terms(ANCHORS, TARGET) == TlsTerms(authorities=(CA.pem + OTHER.pem).encode())
-    assert tls_terms(ANCHORS, parse_http("https://api.example/", Limits())) == TlsTerms()
-    client = ClientCertificate(b"PEM", Secret(b"key"))
-    assert tls_terms((), TARGET, client).client is client
+@pytest.fixture(scope="module")
+def authority() -> str:
+    return trustme.CA().cert_pem.bytes().decode()
 
 
-def test_a_proxy_has_authorities_of_its_own() -> None:
-    for url, route in (
-        (
-            "https://proxy.example:3128",
-            ProxyRoute("proxy.example", 3128, tls=True, authorization=b"Basic x", authorities=OTHER.pem.encode()),
-        ),
-        ("http://proxy.example:3128", ProxyRoute("proxy.example", 3128, authorization=b"Basic x")),
-    ):
-        choice = route_for(checked_proxy(url, (), credential_id=None, trusted=False, now=NOW), TARGET)
-        assert choice is not None
-        assert proxy_route(ANCHORS, choice, b"Basic x") == route
+async def test_reads_share_connections_by_origin_and_credential_version_and_writes_do_not(world: Any) -> None:
+    await world.credential()
+    session = world.session()
+    world.script(OK, OK, OK, OK)
+    await world.ask(session, method="GET")
+    await world.ask(session, method="GET", url="https://api.example.com/other")
+    await world.ask(session, method="GET", url="https://api.example.com:8443/other", credential=None)
+    await world.ask(session, method="POST", json={})
+    first, second, other, write = (way.reuse for way in world.wire.ways)
+    assert first is not None
+    assert first == second
+    assert other not in (None, first)
+    assert write is None
+    await world.broker.operator.credential_rotate("api", bytearray(b"the next secret"), bytearray(PASSPHRASE))
+    world.script(OK)
+    await world.ask(session, method="GET")
+    assert world.wire.ways[0].reuse not in (None, first)
+
+
+async def test_lock_closes_what_is_kept(world: Any) -> None:
+    await world.broker.operator.lock(why="test")
+    assert world.wire.closed_idle == 1
+
+
+async def test_a_private_authority_is_trusted_for_its_targets_alone(world: Any, authority: str) -> None:
+    await world.broker.operator.trust_add("corp", authority, ["https://api.example.com/**"], bytearray(PASSPHRASE))
+    world.script(OK, OK)
+    session = world.session()
+    await world.ask(session, method="GET")
+    await world.ask(session, method="GET", url="https://elsewhere.example.com/")
+    ours, elsewhere = (way.tls.authorities for way in world.wire.ways)
+    assert b"BEGIN CERTIFICATE" in ours
+    assert elsewhere == b""
+
+
+async def test_a_proxy_is_bound_at_approval_and_asked_with_its_own_credential(world: Any) -> None:
+    session = world.session()
+    world.script(OK, OK)
+    direct = await world.ask(session, method="GET")
+    await world.broker.operator.credential_add(
+        {"name": "proxy", "kind": "basic", "targets": ["https://proxy.example.com:3128/**"], "username": "ada"},
+        bytearray(b"proxy-secret-1"),
+        bytearray(PASSPHRASE),
+    )
+    await world.broker.operator.proxy_set(
+        "https://proxy.example.com:3128",
+        credential="proxy",
+        no_proxy=("intern.example.com",),
+        trusted=False,
+        passphrase=bytearray(PASSPHRASE),
+    )
+    through = await world.ask(session, method="GET")
+    way = world.wire.ways[1].proxy
+    assert (way.host, way.port, way.tls) == ("proxy.example.com", 3128, True)
+    assert way.authorization.startswith(b"Basic ")
+    assert direct["evidence"]["fingerprint"] != through["evidence"]["fingerprint"]
+    assert b"Proxy-Authorization" not in dict(world.wire.requests[1].headers)
+    world.script(OK)
+    await world.ask(session, method="GET", url="https://intern.example.com/")
+    assert world.wire.ways[0].proxy is None
+
+
+async def test_no_agent_calls_a_token_service(world: Any) -> None:
+    await world.broker.operator.credential_add(
+        {
+            "name": "oauth",
+            "kind": "oauth2",
+            "targets": ["https://api.example.com/**"],
+            "token_url": "https://login.example.com/token",
+            "client_id": "c-1",
+        },
+        bytearray(b"client-secret-1"),
+        bytearray(PASSPHRASE),
+    )
+    got = await world.ask(world.session(), method="POST", url="https://login.example.com/token", body="a=b")
+    assert world.facts(got) == ("validation", "not_attempted", "TARGET_BLOCKED", "after_correction")

@@ -450,12 +450,7 @@ class Engine:
             fingerprint=bound.fingerprint,
             attempt=operation.dispatches + 1,
             generation=inv.generation,
-            connection={
-                "id": connection.id,
-                "reused": connection.reused,
-                "peer": connection.peer,
-                "identity": connection.identity,
-            },
+            connection=_shown(connection),
             request_deadline=request_deadline,
             recovery_deadline=recovery or after(request_deadline, bound.recovery_s),
             window_open_until=_window(inv, first, now),
@@ -510,6 +505,18 @@ CARD_ENDS: dict[CardEnd, Code] = {
     CardEnd.VAULT_LOCKED: Code.VAULT_LOCKED,
     CardEnd.BROKER_STOPPED: Code.BROKER_RESTARTED,
 }
+
+
+def _shown(connection: Connection) -> dict[str, Any]:
+    """The connection as its record and the envelope have it; what a proxy adds only where there is one."""
+    shown = {
+        "id": connection.id,
+        "reused": connection.reused,
+        "peer": connection.peer,
+        "identity": connection.identity,
+    }
+    behind = {"resolved_by": connection.resolved_by, "proxy": connection.proxy}
+    return {**shown, **{name: value for name, value in behind.items() if value is not None}}
 
 
 def _window(inv: Invocation, first: Invocation | None, now: Micros) -> Micros | None:

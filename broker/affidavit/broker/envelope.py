@@ -168,6 +168,8 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
         evidence["refers_to"] = inv.refers_to
     if inv.hop is not None:
         evidence["hop"] = inv.hop
+    if inv.connection is not None and "resolved_by" in inv.connection:
+        evidence["resolved_by"] = inv.connection["resolved_by"]
     if inv.disputed:
         evidence["disputed"] = True
     return evidence
