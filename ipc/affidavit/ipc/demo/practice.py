@@ -5,9 +5,10 @@ line to its log, and syncs it to disk, *before* it answers. So the log counts ar
 got an answer; it is the demo's second witness, beside the journal.
 
 A log line: `{"n", "at", "method", "path", "query", "headers", "body_bytes", "body_sha256", "authorized", "mode",
-"did", "effect", "status"}`. `did` is a word of `Did`; `effect` is the id of the object that this arrival made, or
-null; `status` is what is about to be answered, or null where the connection will be cut. `headers` holds those of
-`LOGGED_HEADERS` only: never `Authorization`.
+"did", "effect", "effects", "status"}`. `did` is a word of `Did`; `effect` is the id of the object that this arrival
+made, or null; `effects` are the ids of all that it made, which a batch may make several of; `status` is what is about
+to be answered, or null where the connection will be cut. `headers` holds those of `LOGGED_HEADERS` only: never
+`Authorization`.
 
 Paths (all but `/health` want the bearer token, whose SHA-256 the service is started with; it never holds the token):
 
@@ -15,6 +16,8 @@ Paths (all but `/health` want the bearer token, whose SHA-256 the service is sta
 - `POST /v1/payments` honours `Idempotency-Key`: the same key and body are answered from the store, with another body
   422, while the first is in work 409. `GET /v1/payments?ref=R` lists by operation id, reference or payment id.
 - `POST /v1/transfers` has no key. `GET /v1/transfers?ref=R` lists.
+- `/v1/keys/...`: how else services treat a key (`practice_keys`); `/v1/jobs`: work that is accepted and polled
+  (`practice_jobs`); `/v1/batches`: a result for each item (`practice_batches`).
 
 A write may say in its body how it is to be answered: `"practice": MODE`, see `Mode`.
 """
@@ -33,69 +36,20 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from affidavit.ipc.demo import practice_batches, practice_jobs, practice_keys
+from affidavit.ipc.demo.practice_batches import Batches
+from affidavit.ipc.demo.practice_exchange import Did, Mode, Reply, Request, listed, problem, write
+from affidavit.ipc.demo.practice_jobs import Jobs
+from affidavit.ipc.demo.practice_keys import Keys
+
 MAX_BODY = 1024 * 1024
 READ_TIMEOUT_S = 60.0
-LOGGED_HEADERS = ("content-type", "idempotency-key", "x-correlation-id", "x-operation-id")
-
-
-class Mode(StrEnum):
-    """How a write is answered; the caller chooses it with the body field `practice`."""
-
-    OK = "ok"
-    APPLY_THEN_HANG_UP = "apply_then_hang_up"
-    """The effect happens; the connection closes without a byte of an answer."""
-    APPLY_THEN_CUT = "apply_then_cut"
-    """The effect happens; the answer breaks off inside its framed body."""
-    APPLY_THEN_500 = "apply_then_500"
-    """The effect happens; the answer is a complete 500."""
-    SLOW = "slow"
-    """The effect happens; the answer comes only after `slow_s` seconds (30 without it)."""
-    REFUSE = "refuse"
-    """No effect; a complete 422."""
-
-
-class Did(StrEnum):
-    """What an arrival led to."""
-
-    READ = "read"
-    APPLIED = "applied"
-    REPLAYED = "replayed"
-    """Answered from the store of keys: no new effect."""
-    REFUSED = "refused"
-    INCOMPLETE = "incomplete"
-    """The connection ended before the whole request was here: no effect."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One whole request as it arrived."""
-
-    method: str
-    path: str
-    query: Mapping[str, Sequence[str]]
-    headers: Mapping[str, str]
-    """Names in lower case."""
-    body: bytes
-    authorized: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """What the service is about to do. `status` is None where it hangs up instead; `body` is the answer lost by it."""
-
-    did: Did
-    status: int | None
-    body: Mapping[str, Any] | None
-    mode: Mode = Mode.OK
-    effect: str | None = None
-    delay_s: float = 0.0
-    headers: tuple[tuple[str, str], ...] = ()
+LOGGED_HEADERS = ("content-type", "idempotency-key", "practice-retention", "x-correlation-id", "x-operation-id")
 
 
 @dataclass(slots=True)
@@ -108,17 +62,16 @@ class Kept:
     answered: bool = False
 
 
-def problem(status: int, code: str, message: str, *headers: tuple[str, str]) -> Reply:
-    return Reply(Did.REFUSED, status, {"error": {"code": code, "message": message}}, headers=headers)
-
-
 @dataclass(slots=True)
 class Books:
-    """What the service knows: two lists of effects and the keys it has seen. Its caller holds the lock."""
+    """What the service knows: its effects, and the keys it has seen. Its caller holds the lock."""
 
     payments: list[dict[str, Any]] = field(default_factory=list)
     transfers: list[dict[str, Any]] = field(default_factory=list)
     keys: dict[str, Kept] = field(default_factory=dict)
+    other_keys: Keys = field(default_factory=lambda: Keys(time.monotonic))
+    jobs: Jobs = field(default_factory=Jobs)
+    batches: Batches = field(default_factory=Batches)
 
     def answer(self, request: Request) -> Reply:
         """Decide on one request and, where it is a write that is accepted, make its effect."""
@@ -127,6 +80,13 @@ class Books:
         if not request.authorized:
             challenge = ("WWW-Authenticate", 'Bearer realm="practice"')
             return problem(401, "unauthorized", "The bearer token is missing or wrong.", challenge)
+        for prefix, room in (
+            (practice_keys.PREFIX, self.other_keys),
+            (practice_jobs.PREFIX, self.jobs),
+            (practice_batches.PREFIX, self.batches),
+        ):
+            if request.path == prefix or request.path.startswith(f"{prefix}/"):
+                return room.answer(request)
         match request.method, request.path:
             case "GET" | "HEAD", "/v1/account":
                 return Reply(Did.READ, 200, self.account())
@@ -137,7 +97,7 @@ class Books:
             case "POST", "/v1/payments":
                 return self.pay(request)
             case "POST", "/v1/transfers":
-                return self.write(request, self.transfers, "tr")
+                return write(request, self.transfers, "tr")
             case _, "/v1/account" | "/v1/payments" | "/v1/transfers":
                 return problem(405, "method_not_allowed", "This path does not take this method.")
             case _:
@@ -155,11 +115,11 @@ class Books:
         """A payment, under its key if it has one."""
         key = request.headers.get("idempotency-key")
         if key is None:
-            return self.write(request, self.payments, "pay")
+            return write(request, self.payments, "pay")
         digest = hashlib.sha256(request.body).hexdigest()
         kept = self.keys.get(key)
         if kept is None:
-            reply = self.write(request, self.payments, "pay")
+            reply = write(request, self.payments, "pay")
             if reply.did is Did.APPLIED and reply.body is not None:
                 self.keys[key] = Kept(digest, reply.status or 201, reply.body)
             return reply
@@ -171,58 +131,10 @@ class Books:
 
     def finished(self, request: Request) -> None:
         """The request that made an effect is no longer in work, whatever came of its answer."""
+        self.other_keys.finished(request)
         kept = self.keys.get(request.headers.get("idempotency-key", ""))
-        if kept is not None:
+        if kept is not None and request.path == "/v1/payments":
             kept.answered = True
-
-    def write(self, request: Request, rows: list[dict[str, Any]], prefix: str) -> Reply:
-        """Make one effect as its body asks, and say how it is to be answered."""
-        try:
-            asked = json.loads(request.body)
-        except ValueError:
-            asked = None
-        if not isinstance(asked, dict):
-            return problem(400, "invalid_json", "The body must be a JSON object.")
-        amount = asked.get("amount")
-        if not isinstance(amount, int) or isinstance(amount, bool) or amount <= 0:
-            return problem(422, "invalid_amount", "The field amount must be a whole number above 0.")
-        try:
-            mode = Mode(asked.get("practice", "ok"))
-        except ValueError:
-            return problem(422, "invalid_mode", f"The field practice must be one of {', '.join(Mode)}.")
-        if mode is Mode.REFUSE:
-            reply = problem(422, "refused", "Refused, as the request asked.")
-            return Reply(reply.did, reply.status, reply.body, mode)
-        metadata = asked.get("metadata")
-        row = {
-            "id": f"{prefix}_{len(rows) + 1}",
-            "amount": amount,
-            "reference": asked.get("reference"),
-            "metadata": metadata if isinstance(metadata, dict) else {},
-            "status": "succeeded",
-        }
-        rows.append(row)
-        effect = str(row["id"])
-        match mode:
-            case Mode.APPLY_THEN_HANG_UP:
-                return Reply(Did.APPLIED, None, row, mode, effect)
-            case Mode.APPLY_THEN_500:
-                failure = {"error": {"code": "internal", "message": "Something broke after the effect."}}
-                return Reply(Did.APPLIED, 500, failure, mode, effect)
-            case Mode.SLOW:
-                slow_s = asked.get("slow_s", 30)
-                delay_s = float(slow_s) if isinstance(slow_s, int | float) and 0 <= slow_s <= 3600 else 30.0
-                return Reply(Did.APPLIED, 201, row, mode, effect, delay_s)
-            case _:
-                return Reply(Did.APPLIED, 201, row, mode, effect)
-
-
-def listed(rows: Sequence[Mapping[str, Any]], query: Mapping[str, Sequence[str]]) -> list[Mapping[str, Any]]:
-    """All rows, or those that one of the query's `ref` values names: by operation id, reference or id."""
-    wanted = {*query.get("ref", ()), *query.get("reference", ())}
-    if not wanted:
-        return list(rows)
-    return [row for row in rows if wanted & {row["id"], row["reference"], row["metadata"].get("op")}]
 
 
 class ArrivalLog:
@@ -310,15 +222,17 @@ class Arrival(BaseHTTPRequestHandler):
                     "mode": reply.mode.value,
                     "did": reply.did.value,
                     "effect": reply.effect,
+                    "effects": reply.made,
                     "status": reply.status,
                 }
             )
-        try:
-            self.give(reply)
-        finally:
-            if reply.did is Did.APPLIED:
-                with self.server.lock:
-                    self.server.books.finished(request)
+        if reply.delay_s:
+            (reply.hold or self.server.stopping).wait(reply.delay_s)
+        if reply.did is Did.APPLIED:
+            # Before the answer: whoever has it may use the key again at once.
+            with self.server.lock:
+                self.server.books.finished(request)
+        self.give(reply)
 
     def read_body(self) -> bytes | None:
         """The whole body, or None where the connection ends before it, or it is too large or chunked."""
@@ -335,8 +249,6 @@ class Arrival(BaseHTTPRequestHandler):
 
     def give(self, reply: Reply) -> None:
         """Answer as decided; a caller that is gone is no matter here, the arrival is in the log."""
-        if reply.delay_s:
-            self.server.stopping.wait(reply.delay_s)
         if reply.status is None:
             self.hang_up()
             return
