@@ -140,7 +140,9 @@ def test_a_list_is_read_window_by_window(journal, reader, row):
 
 def test_the_records_of_an_invocation(journal, reader, row, draft):
     """Linked through the row where there is one, found by their own index where there is none yet."""
-    orphan = journal.append([draft("EARLY"), draft("OTHER", "act_2")]).seqs
+    early = journal.append([draft("EARLY"), draft("OTHER", "act_2")], barrier=True)
+    early.wait(WAIT_S)
+    orphan = early.seqs
     first = put(journal, row())
     put(journal, row("act_2"))
     several = journal.append([draft("A"), draft("B", "act_2"), draft("C"), draft("D", None)]).seqs

@@ -73,6 +73,7 @@ class Journal:
         self._segment: _Segment | None = None
         self._queue: list[Batch] = []
         self._due: float | None = None  # on the monotonic clock: when the queue is committed at the latest
+        self._awake_at: float | None = None  # on the same clock: when the writer looks again without being told
         self._poisoned: str | None = None
         self._closed = False
         self._on_poisoned: list[Callable[[str], None]] = []
@@ -232,7 +233,8 @@ class Journal:
             self._changed.notify()
         elif self._due is None:
             self._due = time.monotonic() + self._lazy_s
-            self._changed.notify()
+            if self._awake_at is None or self._awake_at > self._due:
+                self._changed.notify()
 
     def _running_segment(self, now: int) -> _Segment | None:
         segment = self._segment
@@ -259,6 +261,7 @@ class Journal:
     def _take(self) -> list[Batch]:
         """Wait until something is due, then take all there is; empty when the journal was closed."""
         with self._changed:
+            just_written = True
             while True:
                 now = time.monotonic()
                 if self._queue and (self._closed or (self._due is not None and self._due <= now)):
@@ -266,7 +269,12 @@ class Journal:
                     return batches
                 if self._closed:
                     return []
-                self._changed.wait(self._idle_s(now))
+                idle_s = self._idle_s(now)
+                if just_written:  # more will come soon, and should not have to wake this thread to be due in time
+                    idle_s = self._lazy_s if idle_s is None else min(idle_s, self._lazy_s)
+                    just_written = False
+                self._awake_at = None if idle_s is None else now + idle_s
+                self._changed.wait(idle_s)
 
     def _idle_s(self, now: float) -> float | None:
         """How long nothing is to be done, unless something comes. An idle segment's key is forgotten on time."""

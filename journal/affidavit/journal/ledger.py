@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from affidavit.journal import faultpoint
@@ -67,6 +67,36 @@ class Batch:
     def writes(self) -> bool:
         return bool(self.drafts or self.deletes)
 
+    @property
+    def invocations(self) -> Iterable[str]:
+        """Those that have a row or a record here, each once, in order."""
+        named = [row.invocation_id for row in self.rows]
+        return dict.fromkeys(
+            [*named, *(draft.invocation_id for draft in self.drafts if draft.invocation_id is not None)]
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What a transaction does to rows. Each is written once, where it first comes up, as the last batch has it."""
+
+    rows: Mapping[str, ActionRow]
+    newest: Mapping[str, int]
+    """The last record of each invocation that has any here."""
+    linked: dict[str, int] = field(default_factory=dict)
+    """Of the rows written so far: the newest record up to now, which the next one is linked to."""
+
+    @staticmethod
+    def of(batches: Sequence[Batch]) -> _Change:
+        rows = {row.invocation_id: row for batch in batches for row in batch.rows}
+        newest = {
+            draft.invocation_id: seq
+            for batch in batches
+            for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True)
+            if draft.invocation_id is not None
+        }
+        return _Change(rows, newest)
+
 
 @dataclass(frozen=True, slots=True)
 class _Known:
@@ -112,8 +142,9 @@ class Ledger:
         before = self.head.seq
         execute = self._connection.execute
         execute("BEGIN IMMEDIATE")
+        change = _Change.of(batches)
         for batch in batches:
-            self._write(batch)
+            self._write(batch, change)
             self._end_segment(batch)
         _reach("before", batches)
         execute("COMMIT")
@@ -131,42 +162,41 @@ class Ledger:
         if batch.forgets:
             self.forget_segment()
 
-    def _write(self, batch: Batch) -> None:
+    def _write(self, batch: Batch, change: _Change) -> None:
         execute = self._connection.execute
         if batch.opens:
             self._open_segment(batch)
-        newest = {
-            draft.invocation_id: seq
-            for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True)
-            if draft.invocation_id is not None
-        }
-        rows = {row.invocation_id: row for row in batch.rows}
-        before: dict[str, int] = {}
-        changes: Counter[Place] = Counter()
-        for invocation_id in rows.keys() | newest.keys():
-            known = self._find(invocation_id)
-            row = rows.get(invocation_id)
-            if row is None:
-                if known is None:
-                    continue  # its records stay unlinked, under an index of their own
-                before[invocation_id] = known.newest_record
-                execute("UPDATE action SET newest_record = ? WHERE id = ?", (newest[invocation_id], known.id))
-                self._keep(invocation_id, replace(known, newest_record=newest[invocation_id]))
-            else:
-                before[invocation_id] = known.newest_record if known else 0
-                last = newest.get(invocation_id, before[invocation_id])
-                changes.update(self._upsert(row, known, last))
-        tally = self._count(changes)
+        places: Counter[Place] = Counter()
+        for invocation_id in batch.invocations:
+            if invocation_id not in change.linked:
+                places.update(self._write_row(invocation_id, change))
+        tally = self._count(places)
         for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True):
             previous = None
-            if draft.invocation_id in before:
-                previous, before[draft.invocation_id] = before[draft.invocation_id], seq
+            if draft.invocation_id in change.linked:
+                previous, change.linked[draft.invocation_id] = change.linked[draft.invocation_id], seq
             last = seq == batch.receipt.seqs[-1]
             self._append(seq, draft, batch.segment, previous, tally if last else None)
         for blob in batch.blobs:
             execute("INSERT INTO blob (id, data) VALUES (?, ?)", (blob.id, blob.data))
         for blob_id in batch.deletes:
             execute("DELETE FROM blob WHERE id = ?", (blob_id,))
+
+    def _write_row(self, invocation_id: str, change: _Change) -> Counter[Place]:
+        """Write an invocation's row, if it has one, as it is at the transaction's end; return what that does to the
+        counts."""
+        known = self._find(invocation_id)
+        row = change.rows.get(invocation_id)
+        if row is None and known is None:
+            return Counter()  # its records stay unlinked, under an index of their own
+        change.linked[invocation_id] = known.newest_record if known else 0
+        newest = change.newest.get(invocation_id, change.linked[invocation_id])
+        if row is not None:
+            return self._upsert(row, known, newest)
+        assert known is not None
+        self._connection.execute("UPDATE action SET newest_record = ? WHERE id = ?", (newest, known.id))
+        self._keep(invocation_id, replace(known, newest_record=newest))
+        return Counter()
 
     def _open_segment(self, batch: Batch) -> None:
         key, sealed_key = new_segment_key(self._public_key)
