@@ -61,42 +61,42 @@ class Sshd:
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(exist_ok=True)  # privilege separation wants it
         (self.home / "config").write_text(
+            f"{self.config}\n"  # of a keyword's values sshd takes the first
             f"ListenAddress 127.0.0.1:{self.port}\nHostKey {self.host_key}\nPidFile none\nStrictModes no\n"
             f"AuthorizedKeysFile {authorized}\nPermitRootLogin yes\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nUsePAM no\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n"
-            f"MaxStartups 100\n{self.config}\n"
+            f"MaxStartups 100\n"
         )
-        self.process = subprocess.Popen(
-            [SSHD, "-D", "-e", "-f", str(self.home / "config")],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=(self.home / "log").open("w"),
-            start_new_session=True,
-        )
+        with (self.home / "log").open("w") as log:
+            self.process = subprocess.Popen(
+                [SSHD, "-D", "-e", "-f", str(self.home / "config")],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+            )
         self._await_start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.kill()
+        self._kill([*self.servers(), *_descendants(self.process.pid)])
         self.process.wait()
 
     def kill(self) -> None:
-        """kill -9 of the listener and of every process that serves a connection."""
-        try:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
-        for child in _descendants(self.process.pid):
-            try:
-                os.kill(child, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+        """kill -9 of the listener and of every process that serves a connection; commands live on."""
+        self._kill(self.servers())
 
     def servers(self) -> list[int]:
         """The processes that serve connections."""
-        return _descendants(self.process.pid)
+        return [pid for pid in _descendants(self.process.pid) if _name(pid) == "sshd"]
+
+    def _kill(self, others: list[int]) -> None:
+        for pid in (self.process.pid, *others):
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
 
     def hop(self, **changes: object) -> SshHop:
         facts: dict[str, object] = {
@@ -120,6 +120,7 @@ class Sshd:
 
 
 def _descendants(pid: int) -> list[int]:
+    """As long as it lives: of a process that has died nobody knows the children."""
     found = []
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -130,3 +131,10 @@ def _descendants(pid: int) -> list[int]:
             child = int(stat.parent.name)
             found += [child, *_descendants(child)]
     return found
+
+
+def _name(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""

@@ -46,6 +46,11 @@ class HostKey:
         return f"sha256:{hashlib.sha256(self.blob).hexdigest()}"
 
     @property
+    def line(self) -> str:
+        """Kind and blob as in `known_hosts` and `authorized_keys`: `ssh-ed25519 AAAA...`."""
+        return f"{self.algorithm} {base64.b64encode(self.blob).decode()}"
+
+    @property
     def fingerprint(self) -> str:
         """As OpenSSH prints it: `SHA256:` and base64 without its padding."""
         return f"SHA256:{base64.b64encode(hashlib.sha256(self.blob).digest()).decode().rstrip('=')}"
