@@ -272,7 +272,7 @@ async def test_no_form_of_the_secret_lies_on_disk_or_reaches_the_agent(world: An
     for envelope in got:
         opened += [json.dumps(payload).encode() for _, payload in core.projection.records(envelope["invocation_id"])]
         body = core.projection.get(envelope["invocation_id"]).body
-        opened += [await core.results.chunk(envelope["invocation_id"], body, n) for n in range(body.chunks)]
+        opened += [await core.results.chunk(body, n) for n in range(body.chunks)]
     await world.stop()
     raw = [path.read_bytes() for path in world.places.data.rglob("*") if path.is_file() and path.name != "ballast"]
     await world.start()

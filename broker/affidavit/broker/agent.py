@@ -276,7 +276,7 @@ class AgentSide:
     async def result_fetch(self, session: Session, *, invocation_id: str, chunk: int, part: str) -> Json:
         inv, body = self._readable(invocation_id, session, part)
         try:
-            data = await self._core.results.chunk(inv.invocation_id, body, chunk)
+            data = await self._core.results.chunk(body, chunk)
         except IndexError:
             raise BadParam("chunk", f"There is no chunk {chunk}; there are {body.chunks}, counted from 0.") from None
         except ResultUnreadable as unreadable:
@@ -400,7 +400,7 @@ class AgentSide:
             body = None
             if inv.body is not None and not inv.expired:
                 try:
-                    body = core.results.view(inv.invocation_id, inv.body)
+                    body = core.results.view(inv.body)
                 except ResultUnreadable:
                     lost = True
             seal = "operator_approval" if withheld else None

@@ -7,9 +7,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from affidavit.broker.card import Answers, Notice
-from affidavit.broker.fingerprint import Headers, HttpDispatch, dispatch_fingerprint
+from affidavit.broker.fingerprint import (
+    Headers,
+    HttpDispatch,
+    SshDispatch,
+    SshHopBound,
+    dispatch_fingerprint,
+    ssh_dispatch_fingerprint,
+)
 from affidavit.broker.grants import Scope
-from affidavit.broker.outcome import Meaning
+from affidavit.broker.outcome import ExitMeaning, Meaning
 from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, OperationId
@@ -107,4 +114,42 @@ class HttpBound(Bound):
             contract_digest=self.contract_digest,
             idempotency_key=self.key,
             proxy=self.proxy.url if self.proxy is not None else None,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SshBound(Bound):
+    """A command as it will go out: host key pinned, variables planted, secrets not yet lent."""
+
+    host: str
+    """The entry's name."""
+    hop: SshHopBound
+    jumps: tuple[SshHopBound, ...]
+    command: str
+    stdin: bytes = field(repr=False)
+    env: Headers
+    """Sorted by name."""
+    exits: Mapping[int, ExitMeaning]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "fingerprint", ssh_dispatch_fingerprint(self.approved))
+
+    @property
+    def approved(self) -> SshDispatch:
+        """What the fingerprint is of."""
+        return self.dispatch(self.hop, self.jumps, self.command, self.stdin, self.env)
+
+    def dispatch(
+        self, hop: SshHopBound, jumps: tuple[SshHopBound, ...], command: str, stdin: bytes, env: Headers
+    ) -> SshDispatch:
+        """The fingerprint's input with these parts, the bound rest beside them."""
+        return SshDispatch(
+            target=hop,
+            jumps=jumps,
+            command=command,
+            stdin=stdin,
+            env=env,
+            contract_id=self.contract_id,
+            contract_digest=self.contract_digest,
+            idempotency_key=self.key,
         )

@@ -221,6 +221,9 @@ class Engine:
                     await asyncio.wait((run,))  # it has ended, and what it brought is being stored
                     continue
                 verdict = live.work.deadline_verdict(evidence, caller_gone=live.caller_gone)
+                if verdict.outcome is not Outcome.UNKNOWN:  # the end is known, and nothing more is waited for
+                    live.exchange.close()
+                    return await run
                 await self._unknown(live, verdict, evidence)
                 return None
             # Set-up ends by itself at the deadline; should the line be crossed after that, `cross` pokes.
@@ -249,6 +252,8 @@ class Engine:
                 verdict.code,
                 verdict.retry,
                 body=kept.body,
+                stderr=kept.stderr,
+                diagnostic=None if evidence.complete else live.work.diagnostic(evidence),
                 needs=verdict.needs,
                 hop=verdict.hop,
                 retry_after_s=wait_s,
@@ -256,7 +261,7 @@ class Engine:
         before = self._projection.get(live.invocation_id)
         try:
             _, receipt = self._projection.record(live.invocation_id, complete, event, barrier=True, blobs=kept.blobs)
-            self._results.remember(live.invocation_id, kept)
+            self._results.remember(kept)
             await receipt.durable()
         except JournalPoisoned:
             assert before is not None
@@ -372,7 +377,7 @@ class Engine:
     async def _settle_late(self, live: Live, evidence: Evidence) -> None:
         """A complete late answer settles the record; one that contradicts what is settled is appended beside it."""
         verdict = live.work.verdict(evidence)
-        if not evidence.complete or verdict.outcome is Outcome.UNKNOWN:
+        if verdict.outcome is Outcome.UNKNOWN:
             await live.work.discard()
             return
         kept = await live.work.keep(evidence)
@@ -386,6 +391,9 @@ class Engine:
             verdict.retry,
             Source.REMOTE_RESPONSE,
             body=kept.body,
+            stderr=kept.stderr,
+            exit_status=complete.exit_status,
+            exit_signal=complete.exit_signal,
             completion=complete.completion,
             status=complete.status,
             headers=complete.headers,
@@ -397,9 +405,9 @@ class Engine:
         try:
             _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
         except oc.IllegalMove:
-            await self._results.delete(live.invocation_id, *(blob.id for blob in kept.blobs))
+            await self._results.delete(*(blob.id for blob in kept.blobs))
             return
-        self._results.remember(live.invocation_id, kept)
+        self._results.remember(kept)
         await receipt.durable()
 
     def _disputed(self, inv: Invocation, what: str) -> None:

@@ -37,6 +37,8 @@ class Limits:
     response_head: int = 64 * KIB
     inline_body: int = 256 * KIB
     result: int = 2 * GIB
+    ssh_output: int = 32 * MIB
+    """Stored of each stream; what is over it is drained."""
     chunk: int = 256 * KIB
     open_actions: int = 64
     open_actions_session: int = 16

@@ -428,7 +428,7 @@ class OperatorSide:
         body: dict[str, Any] | None = None
         if seal is None and inv.body is not None and not inv.expired:
             try:
-                body = core.results.view(inv.invocation_id, inv.body, operator=True)
+                body = core.results.view(inv.body, operator=True)
             except ResultUnreadable:
                 body = None
         out = envelope(inv, core.projection.operation_of(inv), core.clock.wall(), BodyView(seal, body))

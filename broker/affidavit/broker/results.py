@@ -48,7 +48,8 @@ class Results:
         self._directory = directory
         self._reader = reader
         self._limits = limits
-        self._remembered: OrderedDict[InvocationId, bytes] = OrderedDict()
+        self._remembered: OrderedDict[str, bytes] = OrderedDict()
+        """By the stored body's name."""
         self.pool = ThreadPoolExecutor(WORKERS, "affidavit-results")
         self._disk = ThreadPoolExecutor(WORKERS, "affidavit-disk")
 
@@ -64,16 +65,19 @@ class Results:
         forms = Forms((prepared.secret,) if prepared.secret else (), prepared.whole)
         return ResultSink(lambda coding: self.intake(invocation_id, forms, coding), forms, self.pool)
 
-    def intake(self, invocation_id: InvocationId, forms: Forms, coding: str | None = None) -> Intake:
+    def intake(
+        self, invocation_id: InvocationId, forms: Forms, coding: str | None = None, *, limits: Limits | None = None
+    ) -> Intake:
         """What takes in one body of an invocation."""
         name = f"{invocation_id}.{secrets.token_hex(4)}"
-        return Intake(self._directory, name, forms, self._limits(), self._disk, coding)
+        return Intake(self._directory, name, forms, limits or self._limits(), self._disk, coding)
 
-    def remember(self, invocation_id: InvocationId, kept: Kept) -> None:
-        if kept.inline is not None:
-            self._remembered[invocation_id] = kept.inline
-            while len(self._remembered) > REMEMBERED:
-                self._remembered.popitem(last=False)
+    def remember(self, kept: Kept) -> None:
+        for body, inline in ((kept.body, kept.inline), (kept.stderr, kept.inline_stderr)):
+            if body is not None and inline is not None:
+                self._remembered[body.name] = inline
+        while len(self._remembered) > REMEMBERED:
+            self._remembered.popitem(last=False)
 
     def forget(self) -> None:
         """Forget what is in memory: the vault locks."""
@@ -81,16 +85,16 @@ class Results:
 
     # -- reading back
 
-    async def chunk(self, invocation_id: InvocationId, body: StoredBody, index: int) -> bytes:
+    async def chunk(self, body: StoredBody, index: int) -> bytes:
         """One chunk of what is kept, verified. IndexError, or ResultUnreadable."""
         if not 0 <= index < body.chunks:
             raise IndexError(index)
         if body.place == "file":
             return await self.in_thread(lambda: self._file_chunk(body, index))
-        whole = self._inline(invocation_id, body)
+        whole = self._inline(body)
         return whole[index * CHUNK : (index + 1) * CHUNK]
 
-    def view(self, invocation_id: InvocationId, body: StoredBody, *, operator: bool = False) -> dict[str, Any]:
+    def view(self, body: StoredBody, *, operator: bool = False) -> dict[str, Any]:
         """The `body` object of the envelope; a large one is fetched in chunks. ResultUnreadable.
 
         What is withheld is shown to the operator alone.
@@ -100,8 +104,8 @@ class Results:
             "bytes": body.bytes,
             "sha256": body.sha256,
             "delivered_sha256": body.delivered_sha256 if differs(body) else None,
-            "complete": body.truncated_at is None,
-            "inline": body.place != "file" and not hidden,
+            "complete": body.truncated_at is None and not body.cut,
+            "inline": body.place != "file" and not hidden and not body.cut,
             "chunks": body.chunks,
             "redactions": body.redactions,
             "truncated_at": body.truncated_at,
@@ -112,24 +116,25 @@ class Results:
             shown["withheld"] = True
         if not shown["inline"]:
             return shown
-        whole = self._inline(invocation_id, body)
+        whole = self._inline(body)
         if body.text:
             return {"text": whole.decode(), **shown}
         return {"base64": base64.b64encode(whole).decode(), **shown}
 
     # -- deleting
 
-    async def delete(self, invocation_id: InvocationId, *names: str) -> None:
+    async def delete(self, *names: str) -> None:
         """Delete files of these names; that one is gone already is no error. Blobs are the journal's to delete."""
-        self._remembered.pop(invocation_id, None)
+        for name in names:
+            self._remembered.pop(name, None)
         await self.in_thread(lambda: delete_files(self._directory, names))
 
     # -- inside
 
-    def _inline(self, invocation_id: InvocationId, body: StoredBody) -> bytes:
+    def _inline(self, body: StoredBody) -> bytes:
         if body.place == "none" or body.stored_bytes == 0:
             return b""
-        held = self._remembered.get(invocation_id)
+        held = self._remembered.get(body.name)
         if held is not None:
             return held
         sealed = self._reader.blob(body.name)

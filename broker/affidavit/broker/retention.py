@@ -60,7 +60,7 @@ class Retention:
         """Delete those files, there since before this run, that no record names: a crash came before its commit."""
         orphans = await self._results.in_thread(lambda: [n for n in names if not self._is_indexed(n)])
         for name in orphans:
-            await self._results.delete(_invocation_id(name), name)
+            await self._results.delete(name)
 
     def _is_over(self, invocation_id: InvocationId, before: Micros) -> bool:
         """By the clear columns alone: settled, and that long enough ago."""
@@ -80,7 +80,7 @@ class Retention:
             return
         await self._projection.flush().durable()
         for name in names:
-            await self._results.delete(_invocation_id(name), name)
+            await self._results.delete(name)
             self._journal.delete_blob(name)
 
 

@@ -109,8 +109,11 @@ class Kept:
 
     headers: Pairs
     body: StoredBody
+    """Of a command its standard output."""
     blobs: tuple[Blob, ...] = ()
     inline: bytes | None = field(default=None, repr=False)
+    stderr: StoredBody | None = None
+    inline_stderr: bytes | None = field(default=None, repr=False)
 
 
 class ResultSink:

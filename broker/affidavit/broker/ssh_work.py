@@ -1,0 +1,223 @@
+"""One command's work on the SSH wire (`work.Work`)."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import Any, Protocol
+
+from affidavit.broker import events as ev
+from affidavit.broker import outcome as oc
+from affidavit.broker.bound import SshBound
+from affidavit.broker.fingerprint import SshHopBound, ssh_dispatch_fingerprint
+from affidavit.broker.intake import Intake
+from affidavit.broker.limits import Limits
+from affidavit.broker.outcome import Verdict
+from affidavit.broker.redact import Forms
+from affidavit.broker.results import Results
+from affidavit.broker.sink import Kept, Pump
+from affidavit.broker.stop import Stop
+from affidavit.broker.terms import Code, Effect, InvocationId, Phase
+from affidavit.broker.wire.port import Line
+from affidavit.broker.wire.ssh.port import (
+    SshEvidence,
+    SshExchange,
+    SshHop,
+    SshKeyUnusable,
+    SshLimits,
+    SshRequest,
+    SshWire,
+    Stream,
+)
+
+
+class Way(Protocol):
+    """The hops to a host with their secrets, lent for one action: built late, wiped when the action is done."""
+
+    @property
+    def hops(self) -> tuple[SshHop, ...]:
+        """Jump hosts in order, the target last."""
+
+    @property
+    def secrets(self) -> tuple[bytes, ...]:
+        """What redaction looks for: passwords. Keys are never sent, so no target can echo one."""
+
+    def wipe(self) -> None: ...
+
+
+WayTo = Callable[[SshBound], Awaitable[Way]]
+"""The way to a bound action's host. Raises Stop where a secret cannot be used."""
+
+
+class SshWork:
+    """Owned by the broker's loop; lives as long as its channel is read."""
+
+    def __init__(
+        self,
+        invocation_id: InvocationId,
+        bound: SshBound,
+        *,
+        wire: Callable[[], SshWire],
+        way: WayTo,
+        results: Results,
+        limits: Callable[[], Limits],
+    ) -> None:
+        self.bound = bound
+        self._invocation_id = invocation_id
+        self._wire = wire
+        self._way_to = way
+        self._results = results
+        self._limits = limits
+        self._way: Way | None = None
+        self._request: SshRequest | None = None
+        self._sink: _Sink | None = None
+        self._cut = b""
+
+    async def prepare(self) -> None:
+        self._way = way = await self._way_to(self.bound)
+        *jumps, target = way.hops
+        self._request = SshRequest(
+            target=target,
+            command=self.bound.command.encode(),
+            stdin=self.bound.stdin,
+            env=self.bound.env,
+            jumps=tuple(jumps),
+        )
+
+    def exchange(self, line: Line, deadline: float) -> _Keyed:
+        assert self._request is not None, "prepare comes first"
+        assert self._way is not None
+        limits = self._limits()
+        forms = Forms(self._way.secrets)
+        capped = replace(limits, result=limits.ssh_output)
+        self._sink = _Sink(lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results)
+        return _Keyed(
+            self._wire().exchange(
+                self._request,
+                line=line,
+                sink=self._sink,
+                allow=lambda address: True,
+                limits=SshLimits(dns_s=limits.dns_s, tcp_connect_s=limits.tcp_connect_s),
+                deadline=deadline,
+                reuse=self._reuse(),
+            )
+        )
+
+    def recomputed(self) -> str:
+        assert self._request is not None
+        bound, request = self.bound, self._request
+        named = (*bound.jumps, bound.hop)
+        hops = tuple(
+            _sent(hop, as_bound) for hop, as_bound in zip((*request.jumps, request.target), named, strict=True)
+        )
+        assert isinstance(request.stdin, bytes)
+        command = request.command.decode("utf-8", "surrogateescape")
+        return ssh_dispatch_fingerprint(bound.dispatch(hops[-1], hops[:-1], command, request.stdin, request.env))
+
+    def started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
+        """The exec reply; output goes to the sink."""
+
+    def verdict(self, evidence: SshEvidence) -> Verdict:
+        return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits)
+
+    def deadline_verdict(self, evidence: SshEvidence, *, caller_gone: bool) -> Verdict:
+        return oc.ssh_deadline_verdict(evidence, self.bound.meaning, self.bound.exits, caller_gone=caller_gone)
+
+    async def keep(self, evidence: SshEvidence) -> Kept:
+        assert self._sink is not None
+        kept = await self._sink.finish()
+        if evidence.complete:
+            return kept
+        assert kept.stderr is not None
+        self._cut = (kept.inline or b"")[: self._limits().diagnostic]
+        return replace(kept, body=replace(kept.body, cut=True), stderr=replace(kept.stderr, cut=True))
+
+    def completed(self, evidence: SshEvidence, kept: Kept) -> ev.RemoteResponseComplete:
+        signal = evidence.exit_signal
+        return ev.RemoteResponseComplete(
+            completion=evidence.completion or "exit",
+            length=evidence.stdout_bytes + evidence.stderr_bytes,
+            sha256=f"sha256:{kept.body.sha256}",
+            exit_status=evidence.exit_status,
+            exit_signal={"name": signal.name, "core_dumped": signal.core_dumped, "message": signal.message}
+            if signal is not None
+            else None,
+        )
+
+    def retry_after_s(self, evidence: SshEvidence) -> float | None:
+        return None
+
+    def diagnostic(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
+        if not self._cut:
+            return None
+        return {
+            "bytes": len(self._cut),
+            "base64": base64.b64encode(self._cut).decode(),
+            "note": "output that was cut; never a result",
+        }
+
+    async def discard(self) -> None:
+        if self._sink is not None:
+            await self._sink.discard()
+
+    def release(self) -> None:
+        if self._way is not None:
+            self._way.wipe()
+
+    def _reuse(self) -> str | None:
+        """Reads and known-idempotent commands share a kept transport of the same way; others have a fresh one."""
+        if self.bound.effect is not Effect.READ and not self.bound.meaning.idempotent:
+            return None
+        return repr((*self.bound.jumps, self.bound.hop))
+
+
+def _sent(hop: SshHop, as_bound: SshHopBound) -> SshHopBound:
+    """A hop as it is about to be dialled: address, port, user and pin from the buffer, the names as bound."""
+    pin = hop.host_keys[0].identity if hop.host_keys else None
+    return replace(as_bound, address=hop.host, port=hop.port, user=hop.user, host_key=pin)
+
+
+class _Keyed:
+    """An exchange whose login key may prove unusable: that stops the action, nothing being attempted."""
+
+    def __init__(self, exchange: SshExchange) -> None:
+        self._exchange = exchange
+        self.close = exchange.close
+
+    @property
+    def evidence(self) -> SshEvidence:
+        return self._exchange.evidence
+
+    async def run(self) -> SshEvidence:
+        try:
+            return await self._exchange.run()
+        except SshKeyUnusable:
+            raise Stop(oc.stop(Code.KEY_UNUSABLE, Phase.CREDENTIAL_INJECTION)) from None
+
+
+class _Sink:
+    """Takes both streams as they arrive (`ssh.port.SshSink`)."""
+
+    def __init__(self, intake: Callable[[], Intake], results: Results) -> None:
+        self._pumps = {stream: Pump(intake(), results.pool) for stream in Stream}
+
+    async def write(self, stream: Stream, data: bytes) -> None:
+        await self._pumps[stream].write(data)
+
+    async def finish(self) -> Kept:
+        """Make both durable, but for blobs. Raises FileUnwritable; then nothing is left of either."""
+        stdout = await self._pumps[Stream.STDOUT].finish()
+        stderr = await self._pumps[Stream.STDERR].finish()
+        return Kept(
+            headers=(),
+            body=stdout.body,
+            blobs=(*stdout.blobs, *stderr.blobs),
+            inline=stdout.inline,
+            stderr=stderr.body,
+            inline_stderr=stderr.inline,
+        )
+
+    async def discard(self) -> None:
+        for pump in self._pumps.values():
+            await pump.discard()
