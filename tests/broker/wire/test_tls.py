@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import socket
 import ssl
 
@@ -7,7 +8,7 @@ import pytest
 import trustme
 from tests.broker.wire.peer import server_context
 
-from affidavit.broker.wire.tls import answers_certificate_request, build_context
+from affidavit.broker.wire.tls import _as_file, answers_certificate_request, build_context
 
 
 def test_context_takes_nothing_from_the_environment(
@@ -87,3 +88,15 @@ def test_finished_alone_is_told_from_the_shortest_certificate_before_it(cipher: 
 def test_context_trusts_the_system() -> None:
     assert build_context().get_ca_certs()
     assert socket.has_ipv6
+
+
+def test_a_file_for_openssl_is_nameless_and_overwritten() -> None:
+    with _as_file(b"secret") as path:
+        assert os.readlink(path).startswith("/memfd:")
+        assert not os.get_inheritable(int(path.rpartition("/")[2]))
+        kept = open(path, "rb")  # noqa: SIM115 - outlives the file
+        assert kept.read() == b"secret"
+    with kept:
+        kept.seek(0)
+        assert kept.read() == bytes(6)
+    assert not os.path.exists(path)

@@ -16,7 +16,17 @@ from pathlib import Path
 import pytest
 import trustme
 from tests.broker.wire.driver import BOUND_S, Drive, ToldLine, drive, prepared
-from tests.broker.wire.peer import Call, Peer, Script, answer, replies, server_context, serves, tunnels
+from tests.broker.wire.peer import (
+    Call,
+    Peer,
+    Script,
+    answer,
+    replies,
+    replies_and_stays,
+    server_context,
+    serves,
+    tunnels,
+)
 from tests.broker.wire.test_dial import black_hole
 from tests.broker.wire.test_hostile import stopped
 
@@ -438,6 +448,49 @@ async def test_a_tunnel_cut_after_the_line_is_no_set_up_fault(wire: DirectWire, 
     assert evidence.stopped is None
     assert evidence.fault in (Fault.RAGGED, Fault.RESET)
     assert not evidence.anything_final
+
+
+@pytest.mark.parametrize(
+    ("act", "fault"), [(Call.fin, Fault.RAGGED), (Call.close_notify, Fault.RAGGED), (Call.reset, Fault.RESET)]
+)
+async def test_a_proxy_that_ends_its_own_stream_ends_no_answer(
+    wire: DirectWire, target_tls: ssl.SSLContext, server_tls: ssl.SSLContext, act: Script, fault: Fault
+) -> None:
+    """However orderly the proxy goes, it proves no end of what the target was sending."""
+    evidence = await cut_by_proxy(wire, target_tls, server_tls, act)
+    assert evidence.fault is fault
+
+
+async def test_records_of_the_proxy_that_are_not_authentic(
+    wire: DirectWire, target_tls: ssl.SSLContext, server_tls: ssl.SSLContext
+) -> None:
+    async def forge(call: Call) -> None:
+        await call.raw(b"\x17\x03\x03\x00\x20" + bytes(32))
+
+    evidence = await cut_by_proxy(wire, target_tls, server_tls, forge)
+    assert evidence.fault is Fault.RESET
+
+
+async def cut_by_proxy(
+    wire: DirectWire, target_tls: ssl.SSLContext, server_tls: ssl.SSLContext, act: Script
+) -> HttpEvidence:
+    """The target's answer has a head and ends with the stream; then the proxy does this."""
+
+    async def proxy_script(call: Call) -> None:
+        passing = asyncio.ensure_future(tunnels(target.port)(call))
+        await run.sink.first.wait()
+        await act(call)
+        passing.cancel()
+
+    async with (
+        Peer(replies_and_stays(b"HTTP/1.1 200 OK\r\n\r\nwhole?"), target_tls) as target,
+        Peer(proxy_script, server_tls) as proxy,
+    ):
+        run = by(wire, route(proxy, tls=True))
+        evidence = await run.run()
+    assert evidence.status == 200
+    assert not evidence.complete
+    return evidence
 
 
 async def test_a_tunnel_gone_before_the_line(wire: DirectWire, target_tls: ssl.SSLContext) -> None:

@@ -113,8 +113,8 @@ class PreparedRequest:
     method: str
     scheme: str
     host: str
-    """The A-label name or literal (IPv6 without brackets) that is dialled, sent as SNI and checked against the
-    certificate."""
+    """The A-label name or literal (IPv6 without brackets) that is dialled, or named to the proxy, sent as SNI and
+    checked against the certificate."""
     port: int
     target: bytes = field(repr=False)
     headers: tuple[tuple[bytes, bytes], ...] = field(repr=False)
