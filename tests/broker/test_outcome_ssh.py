@@ -180,6 +180,12 @@ def test_deadline_rows() -> None:
     assert of(RUNS, gone=True) == (U, Code.REMOTE_DEADLINE, Retry.RECONCILE)
     assert of(replace(RUNS, exit_status=0)) == (C, Code.REMOTE_RESULT_INCOMPLETE, Retry.NEVER)
     assert of(replace(RUNS, exit_status=1)) == (C, Code.REMOTE_RESULT_INCOMPLETE, Retry.RECONCILE)
+    assert of(replace(RUNS, exit_status=0, eof=True)) == (C, Code.REMOTE_RESULT, Retry.NEVER)
+    assert of(replace(RUNS, exit_status=0, eof=True, violation="x")) == (
+        U,
+        Code.REMOTE_RESULT_INCOMPLETE,
+        Retry.RECONCILE,
+    )
     assert of(replace(RUNS, violation="x")) == (U, Code.REMOTE_RESULT_INCOMPLETE, Retry.RECONCILE)
     assert of(replace(ENDED, exit_status=0)) == (C, Code.REMOTE_RESULT, Retry.NEVER)
     assert of(replace(RUNS, fault=Fault.RESET)) == (U, Code.REMOTE_RESULT_INCOMPLETE, Retry.RECONCILE)
@@ -226,7 +232,7 @@ def test_rejected_and_committed_take_what_decides_and_not_attempted_never_follow
     if evidence.violation is not None:
         assert verdict.outcome is U
     if verdict.outcome is R:
-        assert evidence.complete
+        assert evidence.complete or (deadline and evidence.exited and evidence.eof)
         assert evidence.exec_refused or evidence.exit_status in exits
     if verdict.outcome is C:
         assert evidence.exited

@@ -973,8 +973,11 @@ def ssh_deadline_verdict(
 ) -> Verdict:
     """The verdict at the action's deadline while the exchange still runs (section 2).
 
-    Committed where the exit result is known and only output is missing: nothing more is waited for then.
+    Committed where the exit result is known: nothing more is waited for then. Output that both streams have ended is
+    whole, though CLOSE is still out.
     """
+    if evidence.exited and evidence.eof:
+        evidence = replace(evidence, complete=True)
     if evidence.complete or evidence.fault is not None or evidence.violation is not None or evidence.exited:
         return ssh_verdict(evidence, meaning, exits)
     if caller_gone and not evidence.answered:
