@@ -348,14 +348,28 @@ def chunk_and_hold(call: Call) -> None:
     call.hold()
 
 
+def large_body_and_hold(call: Call) -> None:
+    """More than is kept in memory: a file of the answer is being written."""
+    call.send(b"HTTP/1.1 200 OK\r\nContent-Length: 4194304\r\n\r\n" + b"." * (1024 * 1024))
+    call.hold()
+
+
 def silence(call: Call) -> None:
     call.hold()
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-@pytest.mark.parametrize("script", [silence, head_and_hold, body_and_hold, chunk_and_hold], ids=lambda it: it.__name__)
+@pytest.mark.parametrize(
+    "script",
+    [silence, head_and_hold, body_and_hold, chunk_and_hold, large_body_and_hold],
+    ids=lambda script: script.__name__,
+)
 def test_a_kill_inside_the_answer(script: Callable[[Call], None], method: str, home: Home, world: World) -> None:
     """Inside response headers, inside a framed body: dispatched, and what came proves nothing (R31)."""
+
+    def parts() -> list[str]:
+        return [path.name for path in home.places.results.iterdir() if not path.name.endswith(".spool")]
+
     operation_id = new_operation()
     path = f"/kill/{operation_id}"
     world.target.scripts[path] = script
@@ -370,6 +384,8 @@ def test_a_kill_inside_the_answer(script: Callable[[Call], None], method: str, h
         (call,) = world.target.calls(path)
         assert call.reached.wait(LIMIT_S)
         until(lambda: rest_is_read(call), "the broker has read what was sent")
+        if script is large_body_and_hold:
+            until(lambda: parts() != [], "a part of it is on the disk")
         broker.kill()
     call.release.set()
     with home.serve() as broker, broker.agent() as agent:
@@ -379,6 +395,7 @@ def test_a_kill_inside_the_answer(script: Callable[[Call], None], method: str, h
         again = answer(agent, "http.request", {**params, "wait_s": LIMIT_S})
         assert facts(again)["outcome"] == "unknown"
         assert len(world.target.arrivals(path)) == 1
+        assert parts() == [], "a part of an answer is no result"
     assert home.intact()
 
 
