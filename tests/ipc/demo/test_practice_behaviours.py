@@ -18,9 +18,10 @@ from typing import Any
 
 import pytest
 
-from affidavit.broker.contract import Contract, ContractSet, parse
+from affidavit.broker.contract import Contract, ContractSet, parse, plant_key
 from affidavit.broker.limits import Limits
 from affidavit.broker.target import parse_http
+from affidavit.broker.terms import Micros
 from affidavit.ipc.demo.practice_exchange import Did, Request
 from affidavit.ipc.demo.practice_keys import Keys
 from affidavit.resources.practice import behaviours
@@ -370,3 +371,30 @@ def test_the_contracts_of_keys_say_what_the_routes_do() -> None:
     assert [(sign.status, str(sign.at), sign.equals) for sign in in_use.in_use] == [
         (409, "/error/code", "idempotency_key_in_use")
     ]
+
+
+def test_a_key_planted_as_its_contract_says_is_known_again_by_its_route(service: Service) -> None:
+    seen = {}
+    for contract_id, contract in contracts().items():
+        terms = contract.idempotency
+        if terms is None:
+            continue
+        route = contract_id.removeprefix("practice.keys.").replace("_", "-")
+        target = parse_http(f"http://127.0.0.1:{service.port}/v1/keys/{route}", Limits())
+        planted = plant_key(
+            terms,
+            "0b5f9c1e-key-of-36-characters-in-all",
+            headers=(),
+            target=target,
+            body=b'{"amount": 5}',
+            first_asked=Micros(0),
+            limits=Limits(),
+        )
+        path = planted.target.url.removeprefix(planted.target.origin)
+        for _ in range(2):
+            service.call("POST", path, json.loads(planted.body), dict(planted.headers))
+        seen[route] = [line["did"] for line in service.arrivals()[-2:]]
+    assert seen.pop("drops-changed") == ["applied", "dropped"]
+    assert len(seen) == 6
+    assert all(did == ["applied", "replayed"] for did in seen.values())
+    assert len(service.effects()) == 7
