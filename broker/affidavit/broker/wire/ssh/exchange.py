@@ -134,7 +134,9 @@ class CommandExchange:
         """As `SshExchange.run`."""
         try:
             await self._reach_the_line()
-            if self._command is not None and not self._abandoned:
+            if self._command is not None:
+                if self._abandoned:
+                    self._command.abandon()
                 await self._command.run()
         finally:
             self._over = True

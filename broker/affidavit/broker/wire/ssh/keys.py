@@ -144,7 +144,13 @@ def _certificate(file: bytes, public: HostKey) -> bytes:
         while of_key.left:
             same &= bytes(of_key.string()) == bytes(fields.string())
         fields.skip(8)  # the serial number
-        if not same or fields.uint32() != _USER_CERTIFICATE:
+        for_user = fields.uint32() == _USER_CERTIFICATE
+        fields.string()  # its id
+        fields.string()  # principals
+        fields.skip(16)  # from when to when
+        for _ in range(5):  # critical options, extensions, reserved, the signing key, its signature
+            fields.string()
+        if not same or not for_user or fields.left:
             raise SshKeyUnusable(KeyFault.CERTIFICATE)
     except (binascii.Error, IndexError, Malformed):
         raise SshKeyUnusable(KeyFault.CERTIFICATE) from None
