@@ -4,6 +4,7 @@ from typing import Any
 
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.card import Answer, Answers
+from affidavit.broker.contract import DEFAULT_READ
 from affidavit.broker.grants import Scope
 from affidavit.broker.inject import method_label
 from affidavit.broker.limits import Limits
@@ -51,6 +52,7 @@ def http_bound(url: str, credential: Credential | None = None, **more: Any) -> H
         "notices": (),
         "tick": None,
         "shown": {},
+        "contract": DEFAULT_READ,
         "method": "GET",
         "target": target,
         "headers": (),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -29,16 +29,40 @@ CHEAP = KdfParams(memory_kib=64, iterations=1, lanes=1)
 
 
 class ScriptedClock(SystemClock):
-    """The system's clock, moved on by `ahead_s`."""
+    """The system's clock, moved on by `ahead_s`. Its sleepers sleep until it is moved."""
 
     def __init__(self) -> None:
         self.ahead_s = 0.0
+        self.wall_set_s = 0.0
+        """By how much somebody set the wall clock."""
+        self._asleep: list[tuple[float, asyncio.Event]] = []
 
     def wall(self) -> Micros:
-        return Micros(super().wall() + round(self.ahead_s * 1_000_000))
+        return Micros(super().wall() + round((self.ahead_s + self.wall_set_s) * 1_000_000))
 
     def boot(self) -> float:
         return super().boot() + self.ahead_s
+
+    async def sleep(self, seconds: float) -> None:
+        awake = asyncio.Event()
+        sleeper = (self.ahead_s + seconds, awake)
+        if seconds > 0:
+            self._asleep.append(sleeper)
+            try:
+                await awake.wait()
+            finally:
+                self._asleep.remove(sleeper)
+
+    @property
+    def next_s(self) -> float | None:
+        """How long until the first sleeper wakes."""
+        return min((until - self.ahead_s for until, _ in self._asleep), default=None)
+
+    def move(self, seconds: float) -> None:
+        self.ahead_s += seconds
+        for until, awake in list(self._asleep):
+            if until <= self.ahead_s + 1e-9:
+                awake.set()
 
 
 class World:
@@ -136,6 +160,60 @@ class World:
                 await self.approve()
             await asyncio.sleep(0)
         return call.result()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Return once `holds`, at a change of the broker's state; the clock stands still."""
+        changed = asyncio.Event()
+        stop = self.broker.core.on_status(changed.set)
+        try:
+            while not holds():
+                await changed.wait()
+                changed.clear()
+        finally:
+            stop()
+
+    async def settle(self) -> None:
+        """Let everything run that needs no clock: until nothing was recorded in three turns of journal and threads."""
+        core, quiet, before = self.broker.core, 0, -1
+        while quiet < 3:
+            for _ in range(20):
+                await asyncio.sleep(0)
+            await core.results.in_thread(lambda: None)
+            await core.projection.flush().durable()
+            records = core.journal.counters.records
+            quiet = quiet + 1 if records == before else 0
+            before = records
+
+    async def later(self, seconds: float) -> None:
+        """Move the clock on, sleeper by sleeper, as far as `seconds` lead."""
+        end = self.clock.ahead_s + seconds
+        await self.settle()
+        while (step := self.clock.next_s) is not None and self.clock.ahead_s + step <= end + 1e-9:
+            self.clock.move(max(0.0, step))
+            await self.settle()
+        self.clock.move(max(0.0, end - self.clock.ahead_s))
+        await self.settle()
+
+    async def look(self, session: Session, invocation_id: str) -> Mapping[str, Any]:
+        """An `action.reconcile`; its envelope, whichever way it ends."""
+        return await self._ended(self.broker.agent.action_reconcile(session, invocation_id=invocation_id))
+
+    def retry(self, session: Session, invocation_id: str, **more: Any) -> asyncio.Task[Mapping[str, Any]]:
+        """An `action.retry` at work; its envelope, whichever way it ends."""
+        given = {"wait_s": 5, "unsafe": False, "request": None, **more}
+        return asyncio.ensure_future(
+            self._ended(self.broker.agent.action_retry(session, invocation_id=invocation_id, **given))
+        )
+
+    async def get(self, session: Session, invocation_id: str) -> Mapping[str, Any]:
+        return await self.broker.agent.action_get(session, invocation_id=invocation_id, operation_id=None, events=False)
+
+    @staticmethod
+    async def _ended(call: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any]:
+        try:
+            return await call
+        except ActionError as error:
+            return error.envelope
 
     @staticmethod
     def facts(envelope: Mapping[str, Any]) -> tuple[str, str, str, str]:

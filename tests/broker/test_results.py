@@ -195,7 +195,7 @@ async def test_a_damaged_result_is_said_to_be_lost_and_the_outcome_stays(world: 
     assert world.facts(said) == ("result_delivery", "committed", "RESULT_STORAGE_FAILED", "reconcile")
     assert "cannot be read" in said["error"]["message"]
     assert said["evidence"]["response_sha256"] == f"sha256:{hashlib.sha256(body).hexdigest()}"
-    assert [which for which, _ in world.broker.core.alerts] == ["storage"]
+    assert [alert.which for alert in world.broker.core.alerts] == ["storage"]
     if harm == "changed":
         assert await fetch(world, got["invocation_id"], 0) == body[:CHUNK]
 

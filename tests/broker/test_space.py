@@ -192,7 +192,7 @@ async def test_too_little_space_for_what_is_expected_stops_before_the_line(world
     world.script(OK)
     got = await world.call(world.session(), method="GET", url="https://api.example.com/v1/big")
     assert world.wire.crossed == sent
-    alerts = world.broker.core.alerts
+    alerts = [(alert.which, alert.says) for alert in world.broker.core.alerts]
     if sent:
         assert world.facts(got)[1] == "committed"
         assert alerts == []
@@ -212,7 +212,7 @@ async def test_the_alert_closes_once_there_is_room(world: Any) -> None:
     assert world.facts(await world.ask(session, method="GET"))[2] == "JOURNAL_UNAVAILABLE"
     disk.free = 10 * GIB
     await world.broker.core.tend_storage()
-    assert world.broker.core.alerts == []
+    assert list(world.broker.core.alerts) == []
     assert world.facts(await world.ask(session, method="GET"))[1] == "committed"
 
 
@@ -300,7 +300,7 @@ async def test_a_full_disk_sends_nothing_and_says_so(world: Any, small_disk: Sma
     assert not (world.places.data / "ballast").exists()
     assert world.broker.core.journal.poisoned is None, "the proof that nothing was sent is recorded"
     assert (await world.kinds(got["invocation_id"]))[-1] == "ACTION_STOPPED"
-    assert [which for which, _ in world.broker.core.alerts] == ["storage"]
+    assert [alert.which for alert in world.broker.core.alerts] == ["storage"]
 
 
 async def test_filled_between_send_and_result_the_verdict_is_recorded_all_the_same(
@@ -338,7 +338,7 @@ async def test_a_large_answer_that_finds_no_room_is_unknown_and_never_sent_again
     got = await call
     assert world.facts(got) == ("result_delivery", "unknown", "RESULT_STORAGE_FAILED", "reconcile")
     assert got["evidence"]["dispatch_started"] is True
-    assert [which for which, _ in world.broker.core.alerts] == ["storage"]
+    assert [alert.which for alert in world.broker.core.alerts] == ["storage"]
     assert [p.name for p in world.places.results.iterdir() if not p.name.endswith(".spool")] == []
     await world.restart()
     again = await world.ask(world.session(), json={"a": 1}, operation_id="op-1")

@@ -3,35 +3,52 @@
 `admit` runs without a pause on the broker's loop, from the look at the operation id to the answer, so two equal calls
 cannot both be new. The first check that fails wins and decides the code (interface, Order of checks): shape and form
 (done by `request`), operation id, journal and vault, credential, contract and leave, key, effect, limits.
+
+`admit_repeat` binds a further invocation of the same operation: what was planted before goes out again, byte by byte,
+and everything else is checked as it is now (R14, R44).
 """
 
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
-from affidavit.broker.approval import mode_of
+from affidavit.broker.advice import Operation
+from affidavit.broker.approval import Borrowed, mode_of
+from affidavit.broker.batch import NoItems, item_keys, reduced
 from affidavit.broker.bound import Bound, HttpBound
 from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
-from affidavit.broker.contract import Contract, HttpMatch, answers, check_key, make_key, plant_ids, plant_key
+from affidavit.broker.contract import (
+    Contract,
+    HttpMatch,
+    answers,
+    carries_key,
+    check_key,
+    make_key,
+    plant_ids,
+    plant_key,
+)
 from affidavit.broker.contract.model import CompletionKind
 from affidavit.broker.contract.pattern import UrlPattern
 from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effect_digest, request_fingerprint
 from affidavit.broker.grants import Grant, Scope
 from affidavit.broker.inject import injected_headers, method_label, sent_as
+from affidavit.broker.lookup import query
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
 from affidavit.broker.oauth2 import is_token_url
 from affidavit.broker.outcome import Invocation, Meaning
 from affidavit.broker.refusal import Refused
-from affidavit.broker.request import BodyGiven, HttpAsk, check_headers, check_method
+from affidavit.broker.request import BodyGiven, Header, HttpAsk, check_headers, check_method
 from affidavit.broker.session import Session
-from affidavit.broker.target import HttpTarget
-from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId, Retry
+from affidavit.broker.signs import reads_body
+from affidavit.broker.spool import Spooled
+from affidavit.broker.target import HttpTarget, parse_http
+from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId, Outcome, Retry
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.proxy import route_for
 
@@ -41,7 +58,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Admitted:
-    """A new invocation. `asks`: a person must be asked first; else `grant` covers it, or (None) policy does."""
+    """A new invocation. `asks`: a person must be asked first; else `permit` covers it, or (None) policy does."""
 
     invocation_id: InvocationId
     at: Micros
@@ -49,7 +66,7 @@ class Admitted:
     bound: HttpBound
     validated: ev.PreflightValidated
     asks: bool
-    grant: Grant | None
+    permit: Grant | Borrowed | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +91,7 @@ class _Checked:
     session: Session
     operation_id: OperationId
     before: tuple[Invocation, ...]
-    """The operation's earlier invocations, oldest first; none of them was dispatched."""
+    """The operation's earlier invocations, oldest first; of a new request none of them was dispatched."""
     at: Micros
     contract: Contract
     credential: Credential | None
@@ -84,11 +101,13 @@ class _Checked:
     effect_digest: str
     unresolved: Invocation | None
     """A write of the same effect that is unknown, acknowledged by name."""
+    repeats: Invocation | None = None
+    """The record that this repeats; then everything is planted already."""
 
 
 def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Replayed:
     """Check and bind. Raises Refused."""
-    request = _request_fingerprint(ask)
+    request = fingerprint_of(ask)
     before = _earlier(core, ask, request)
     if isinstance(before, (Joined, Replayed)):
         return before
@@ -120,21 +139,168 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
         effect_digest=effect,
         unresolved=_unresolved(core, ask, contract, effect),
     )
-    bound = _bind(core, checked)
+    return _admitted(core, checked, _bind(core, checked))
+
+
+def _admitted(core: Core, checked: _Checked, bound: HttpBound, *, may_ask: bool = True) -> Admitted:
     asks = _asks(core, bound)
-    _check_limits(core, session, asks=asks)
-    grant = core.grants.covering(bound.scope) if bound.mode is ApprovalMode.SESSION and not asks else None
-    if grant is not None:
+    if asks and not may_ask:
+        raise Refused(Code.APPROVAL_UNAVAILABLE, None, "No decision covers this, and nobody is to be asked.")
+    _check_limits(core, checked.session, asks=asks)
+    permit: Grant | Borrowed | None = None
+    if not asks:
+        permit = core.allowances.take(bound)
+        if permit is None and bound.mode is ApprovalMode.SESSION:
+            permit = core.grants.covering(bound.scope)
+    if permit is not None:
         core.last_used = core.clock.boot()
     invocation_id = new_invocation_id(checked.at)
     spooled = core.spool.put(invocation_id, bound)
-    return Admitted(invocation_id, checked.at, bound, _validated(bound, spooled), asks, grant)
+    return Admitted(invocation_id, checked.at, bound, _validated(bound, spooled), asks, permit)
+
+
+# -- repeats
+
+
+def admit_repeat(
+    core: Core,
+    session: Session,
+    record: Invocation,
+    operation: Operation,
+    request: Spooled,
+    *,
+    unsafe: bool,
+    may_ask: bool = True,
+) -> tuple[HttpAsk, Admitted]:
+    """Bind one more invocation of `operation`, which repeats `record` with what was planted in `request`.
+
+    The vault is open and a repeat is allowed (`advice.refusal`). `unsafe` always takes a card with a tick. Raises
+    Refused; RETRY_REFUSED where a repeat would no longer be bound as the record's was.
+    """
+    _check_state(core)
+    assert core.contracts is not None
+    ask = _asked_again(core, record, request)
+    credential = _credential_again(core, record, ask)
+    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
+    check_method(ask, contract)
+    check_headers(ask, injected_headers(credential) if credential else (), None)
+    allowed = _leave(ask.target, contract, credential)
+    check_literal(ask.target, allowed)
+    key = record.key if record.key is not None and _still_keyed(contract, record.key, ask) else None
+    ask = _remaining(contract, record, ask, key)
+    assert record.operation_id is not None
+    checked = _Checked(
+        ask=ask,
+        session=session,
+        operation_id=record.operation_id,
+        before=operation.members,
+        at=core.clock.wall(),
+        contract=contract,
+        credential=credential,
+        leave=allowed,
+        key=key,
+        request_fingerprint=record.request_fingerprint or "",
+        effect_digest=record.effect_digest or "",
+        unresolved=_unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
+        repeats=record,
+    )
+    bound = _bind(core, checked)
+    if not unsafe and record.outcome is Outcome.UNKNOWN and not (bound.meaning.idempotent or key is not None):
+        raise Refused(
+            Code.RETRY_REFUSED,
+            None,
+            "The contract in force binds no repeat any more. Look at the target first.",
+            refers_to=record.invocation_id,
+        )
+    if unsafe:
+        notice = _notice(NoticeKind.SAME_EFFECT_UNKNOWN, record)
+        bound = replace(bound, tick=TICK, notices=(notice, *bound.notices), repeats=0)
+    return ask, _admitted(core, checked, bound, may_ask=may_ask)
+
+
+def planted(core: Core, ask: HttpAsk, record: Invocation, operation: Operation) -> Spooled:
+    """A request that was given again, with what its operation had planted in it. Raises Refused."""
+    assert core.contracts is not None
+    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
+    target, headers, body = _plant(
+        core,
+        ask,
+        contract,
+        operation_id=record.operation_id or OperationId(""),
+        key=record.key,
+        first_asked=operation.members[0].accepted_at,
+    )
+    return Spooled(ask.method, target.url, headers, body)
+
+
+def _asked_again(core: Core, record: Invocation, request: Spooled) -> HttpAsk:
+    """What was asked, from its record and the spooled request."""
+    asked = record.asked
+    return HttpAsk(
+        method=request.method,
+        target=parse_http(request.url, core.limits),
+        headers=tuple(Header(name.lower(), name, value) for name, value in request.headers),
+        body=request.body,
+        body_given=BodyGiven.NONE,
+        credential=record.credential_name,
+        operation_id=record.operation_id,
+        correlation_id=record.correlation_id,
+        idempotency_key=record.key,
+        deadline_s=asked.get("deadline_s"),
+        wait_s=core.limits.wait_s,
+        reason=record.reason,
+        read_for=asked.get("read_for"),
+        acknowledge_unresolved=asked.get("acknowledge_unresolved"),
+    )
+
+
+def _credential_again(core: Core, record: Invocation, ask: HttpAsk) -> Credential | None:
+    """The record's own credential in its newest version, still bound to the target; none where it had none."""
+    if record.credential_id is None:
+        return _credential(core, replace(ask, credential=None))
+    held = next((c for c in core.vault.credentials.list() if c.credential_id == record.credential_id), None)
+    if held is None:
+        raise Refused(Code.CREDENTIAL_UNKNOWN, "credential", "The credential that this operation used is gone.")
+    if not _covers(held, ask.target):
+        raise Refused(Code.CREDENTIAL_OUT_OF_SCOPE, "credential", "The credential is no longer bound to this target.")
+    return held
+
+
+def _still_keyed(contract: Contract, key: str, ask: HttpAsk) -> bool:
+    """Whether the contract in force reads the operation's key where it stands in the request."""
+    terms = contract.idempotency
+    return terms is not None and carries_key(terms, key, headers=ask.header_pairs, target=ask.target, body=ask.body)
+
+
+def _remaining(contract: Contract, record: Invocation, ask: HttpAsk, key: str | None) -> HttpAsk:
+    """The request with those items of a batch alone that may be repeated: the ones that are unknown (R28).
+
+    Under a key, and where the target takes all or nothing, the whole goes out again.
+    """
+    batch, keys, items = contract.batch, record.item_keys, record.items
+    if batch is None or keys is None or items is None or key is not None or batch.atomic:
+        return ask
+    open_keys = {item.key for item in items if item.outcome is Outcome.UNKNOWN}
+    if not open_keys or len(open_keys) == len(keys):
+        return ask
+    return replace(ask, body=reduced(batch, ask.body, keys, open_keys))
+
+
+def _unresolved_elsewhere(core: Core, record: Invocation, acknowledged: str | None) -> Invocation | None:
+    """A write of the same effect under another operation, acknowledged when this one was asked; else Refused."""
+    if record.effect is not Effect.WRITE or record.effect_digest is None:
+        return None
+    found = core.projection.unresolved_by_effect(record.effect_digest, besides=record.operation_id)
+    if found is not None and found.invocation_id != acknowledged:
+        raise _duplicate(found)
+    return found
 
 
 # -- operation id
 
 
-def _request_fingerprint(ask: HttpAsk) -> str:
+def fingerprint_of(ask: HttpAsk) -> str:
+    """The request fingerprint: what the caller asked."""
     return request_fingerprint(
         HttpRequest(ask.method, ask.target.url, ask.header_pairs, ask.body, ask.credential, ask.idempotency_key)
     )
@@ -258,9 +424,13 @@ def _unresolved(core: Core, ask: HttpAsk, contract: Contract, effect: str) -> In
         return None
     if acknowledged == found.invocation_id and found.finished:
         return found
+    raise _duplicate(found)
+
+
+def _duplicate(found: Invocation) -> Refused:
     record = found.dispatch_record or found.accepted_record
     state = "unknown" if found.finished else "running"
-    raise Refused(
+    return Refused(
         Code.UNRESOLVED_DUPLICATE,
         None,
         f"The same write is still {state} (record {record}). Look at it first; if it must be sent all the same, name "
@@ -279,6 +449,9 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
     target, headers, body = _planted(core, checked)
     proxy = route_for(core.vault.proxy.get(), target)
     idempotent = contract.idempotent([h.name for h in ask.headers])
+    completion = contract.effect_terms.completion
+    receipt = completion.header.lower() if completion.header is not None else None
+    attempts = _attempts(core, checked)
     terms = contract.idempotency if checked.key is not None else None
     retention = None
     if terms is not None:
@@ -315,6 +488,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
             keyed=checked.key is not None,
             refused=frozenset(contract.verdict.refused),
             trusted_gateway=contract.verdict.proxy_status == "trusted" or (proxy is not None and proxy.trusted),
+            receipt=receipt,
         ),
         scope=Scope(
             session_id=checked.session.session_id,
@@ -326,44 +500,97 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         allow=address_check(target, checked.leave),
         deadline_s=ask.deadline_s or contract.deadlines.request_s or limits.deadline_http_s,
         recovery_s=contract.deadlines.recovery_s or limits.recovery_s,
-        attempts_limit=contract.retry.attempts or limits.attempts,
+        attempts_limit=attempts,
         setup_tries=contract.retry.setup or limits.setup_tries,
-        close_completes=contract.effect_terms.completion.kind is CompletionKind.CLOSE,
+        close_completes=completion.kind is CompletionKind.CLOSE,
         proxy=proxy,
         lookup=_lookup(checked),
-        retry_of=checked.before[-1].invocation_id if checked.before else None,
+        retry_of=_before(checked),
         notices=_notices(core, checked),
-        tick="I accept that it may happen twice" if checked.unresolved is not None else None,
+        tick=TICK if checked.unresolved is not None else None,
         shown={"kind": "http", "method": ask.method, "url": target.url},
         expected=contract.expected_result or 0,
+        contract=contract,
+        items=_items(contract, body),
+        read_for=ask.read_for,
+        repeats=_repeats(checked, idempotent, attempts),
+        reads_body=reads_body(contract),
     )
 
 
+TICK = "I accept that it may happen twice"
+
+
+def _before(checked: _Checked) -> InvocationId | None:
+    if checked.repeats is not None:
+        return checked.repeats.invocation_id
+    return checked.before[-1].invocation_id if checked.before else None
+
+
+def _attempts(core: Core, checked: _Checked) -> int:
+    """Dispatches of the operation at most: what its first invocation was bound to, whatever the contract says now."""
+    first = next((m.attempts_limit for m in checked.before if m.attempts_limit is not None), None)
+    return first or checked.contract.retry.attempts or core.limits.attempts
+
+
+def _repeats(checked: _Checked, idempotent: bool | str, attempts: int) -> int:
+    """Repeats that the broker may make by itself: only on a contract's word, and only of what a repeat is safe for."""
+    safe = idempotent is True or checked.key is not None
+    if not checked.contract.retry.automatic or not safe:
+        return 0
+    return max(0, attempts - 1 - Operation(checked.before).dispatches)
+
+
+def _items(contract: Contract, body: bytes) -> tuple[str, ...] | None:
+    if contract.batch is None:
+        return None
+    try:
+        return item_keys(contract.batch, body)
+    except NoItems as bad:
+        raise Refused(Code.INVALID_REQUEST, "body", f"{bad}") from None
+
+
 def _planted(core: Core, checked: _Checked) -> tuple[HttpTarget, Headers, bytes]:
-    """The request as it will go out, less the secret: both ids and the key where the contract names a place (R63)."""
-    ask, contract = checked.ask, checked.contract
+    """The request as it will go out, less the secret."""
+    ask = checked.ask
+    if checked.repeats is not None:
+        return ask.target, tuple((h.shown, h.value) for h in ask.headers), ask.body
+    return _plant(
+        core,
+        ask,
+        checked.contract,
+        operation_id=checked.operation_id,
+        key=checked.key,
+        first_asked=checked.before[0].accepted_at if checked.before else checked.at,
+    )
+
+
+def _plant(
+    core: Core, ask: HttpAsk, contract: Contract, *, operation_id: OperationId, key: str | None, first_asked: Micros
+) -> tuple[HttpTarget, Headers, bytes]:
+    """Both ids and the key, where the contract names a place (R63)."""
     target, body = ask.target, ask.body
     headers: Headers = tuple((h.shown, h.value) for h in ask.headers)
     if contract.correlation is not None:
         headers, body = plant_ids(
             contract.correlation,
-            checked.operation_id,
+            operation_id,
             ask.correlation_id,
             headers=headers,
             body=body,
             limits=core.limits,
         )
-    if checked.key is not None and contract.idempotency is not None:
-        planted = plant_key(
+    if key is not None and contract.idempotency is not None:
+        made = plant_key(
             contract.idempotency,
-            checked.key,
+            key,
             headers=headers,
             target=target,
             body=body,
-            first_asked=checked.before[0].accepted_at if checked.before else checked.at,
+            first_asked=first_asked,
             limits=core.limits,
         )
-        target, headers, body = planted.target, planted.headers, planted.body
+        target, headers, body = made.target, made.headers, made.body
     return target, headers, body
 
 
@@ -383,15 +610,15 @@ def _route(contract: Contract, target: HttpTarget) -> str:
 def _lookup(checked: _Checked) -> dict[str, Any] | None:
     """The exact status query that would settle an unknown outcome, for a person or an agent to read (R64)."""
     look = checked.contract.reconcile
-    if look is None or look.url is None:
+    if look is None:
         return None
     values = {
         "operation_id": checked.operation_id,
         "idempotency_key": checked.key,
         "correlation_id": checked.ask.correlation_id,
     }
-    url = look.url.fill_url({name: value for name, value in values.items() if value is not None})
-    return {"method": look.method, "url": url} if url is not None else None
+    asked = query(look, {name: value for name, value in values.items() if value is not None})
+    return asked.told() if asked is not None else None
 
 
 def _notices(core: Core, checked: _Checked) -> tuple[Notice, ...]:
@@ -426,7 +653,7 @@ def _notice(kind: NoticeKind, inv: Invocation) -> Notice:
 def _asks(core: Core, bound: Bound) -> bool:
     """Whether a person must be asked; APPROVAL_UNAVAILABLE where one must and none is attached."""
     if bound.tick is None:
-        if bound.mode is ApprovalMode.NEVER:
+        if bound.mode is ApprovalMode.NEVER or core.allowances.covers(bound):
             return False
         if bound.mode is ApprovalMode.SESSION and core.grants.covers(bound.scope):
             return False
@@ -478,11 +705,13 @@ def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightVali
         lookup=bound.lookup,
         title=bound.title,
         spool=spooled,
+        items=bound.items,
     )
 
 
 def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
     """What the operator is shown of an action that needs a decision."""
+    assert bound.session is not None, "an errand asks nobody"
     session_scope = bound.mode is ApprovalMode.SESSION and bound.tick is None
     now = core.clock.wall()
     return Card(
@@ -511,4 +740,5 @@ def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
         tick=bound.tick,
         asked_at=now,
         grant_until=after(now, core.limits.grant_s) if session_scope else None,
+        repeats=bound.repeats,
     )

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from affidavit.broker.moment import after
 from affidavit.broker.outcome import OPEN_STATES, Invocation
-from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry
+from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Retry
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +58,8 @@ def retry_now(record: Invocation, operation: Operation, now: Micros) -> Retry:
     """The advice at this moment, before delivery is looked at."""
     if record.state in OPEN_STATES:
         return Retry.FETCH_RESULT
+    if record.has_unknown_items:
+        return Retry.RECONCILE
     if _speaks_of_a_repeat_only(record, operation, now):
         return Retry.RECONCILE
     if record.retry is Retry.SAME_IDEMPOTENCY_KEY and not window_open(record, now):
@@ -94,9 +97,14 @@ def attempts_left(record: Invocation, operation: Operation) -> int | None:
 def retry_allowed(retry: Retry, record: Invocation, operation: Operation, now: Micros) -> bool:
     """`evidence.retry_allowed` (verdicts, section 6)."""
     left = attempts_left(record, operation)
-    first = operation.first_dispatched
-    ahead = first is None or first.recovery_deadline is None or now < first.recovery_deadline
+    ahead = not past_deadline(operation, now)
     return retry in (Retry.BACKOFF, Retry.SAME_IDEMPOTENCY_KEY) and (left is None or left > 0) and ahead
+
+
+def past_deadline(operation: Operation, now: Micros) -> bool:
+    """Whether the operation's recovery deadline is past; it has none before its first dispatch (R53)."""
+    first = operation.first_dispatched
+    return first is not None and first.recovery_deadline is not None and now >= first.recovery_deadline
 
 
 class Repeat(StrEnum):
@@ -135,3 +143,51 @@ def decide(record: Invocation, operation: Operation, now: Micros, *, same_finger
             return Repeat.RETRY_WHEN_ALLOWED
         case _:
             return Repeat.RETURN_RECORDED_RESULT
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """A call that changed nothing: the record's own facts under this code (verdicts, section 6)."""
+
+    code: Code
+    retry: Retry
+    refers_to: str | None = None
+    needs: str | None = None
+
+
+def lease_holder(record: Invocation, repeat: Invocation | None, now: Micros, lease_s: float) -> InvocationId | None:
+    """Who holds the lease of a repeat of `record`; `repeat` is the invocation of its newest LEASE_TAKEN (R47).
+
+    It is held while the repeat waits for its authorisation, then `lease_s` until its dispatch, then until it ends.
+    """
+    if record.lease is None or repeat is None or repeat.finished:
+        return None
+    if repeat.dispatched or repeat.approved_at is None or now < after(repeat.approved_at, lease_s):
+        return repeat.invocation_id
+    return None
+
+
+def refusal(
+    record: Invocation,
+    operation: Operation,
+    now: Micros,
+    decision: Repeat,
+    *,
+    holder: InvocationId | None,
+    unsafe: bool,
+) -> Refusal | None:
+    """Why a repeat of `record` is refused, if it is; `decision` is neither FETCH nor RETURN_RECORDED_RESULT.
+
+    `unsafe` overrules RECONCILE and the recovery deadline, and nothing else.
+    """
+    retry = retry_now(record, operation, now)
+    if holder is not None:
+        return Refusal(Code.LEASE_LOST, Retry.FETCH_RESULT, refers_to=holder)
+    if attempts_left(record, operation) == 0:
+        never = record.outcome is Outcome.NOT_ATTEMPTED
+        return Refusal(Code.RETRY_BUDGET_EXHAUSTED, Retry.NEVER if never else Retry.RECONCILE)
+    stops = decision is Repeat.STOP_FOR_CORRECTION
+    looks_first = decision is Repeat.RECONCILE or past_deadline(operation, now)
+    if stops or (looks_first and not unsafe):
+        return Refusal(Code.RETRY_REFUSED, retry)
+    return None

@@ -15,24 +15,26 @@ from typing import Any
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
-from affidavit.broker.admission import Admitted, Joined, Replayed, admit, card_of
-from affidavit.broker.advice import retry_now
+from affidavit.broker.admission import Admitted, Joined, Replayed, admit, fingerprint_of, planted
+from affidavit.broker.advice import Refusal, retry_now
 from affidavit.broker.api import ActionError, BadParam, Json, NotWhileLocked
-from affidavit.broker.card import Card, CardEnd
+from affidavit.broker.card import CardEnd
 from affidavit.broker.contract import explain
 from affidavit.broker.core import Core, shown_state
 from affidavit.broker.envelope import BodyView, envelope
-from affidavit.broker.grants import Grant
+from affidavit.broker.launch import agent_name, asked, launch
 from affidavit.broker.live import Live
 from affidavit.broker.moment import new_invocation_id, new_operation_id, rfc3339
 from affidavit.broker.outcome import Invocation, Verdict
-from affidavit.broker.projection import clear
-from affidavit.broker.refusal import Refusal, Refused
+from affidavit.broker.projection import bound, clear
+from affidavit.broker.reconcile import is_over, worth_asking
+from affidavit.broker.refusal import Refusal as RefusedRequest
+from affidavit.broker.refusal import Refused
 from affidavit.broker.release import ask_release
+from affidavit.broker.repeat import Standing
 from affidavit.broker.request import HttpAsk, parse_http_request
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.session import Session
-from affidavit.broker.spool import needed
 from affidavit.broker.stop import Stop
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import (
@@ -45,6 +47,7 @@ from affidavit.broker.terms import (
     Phase,
     Retry,
     SessionId,
+    Source,
     State,
 )
 from affidavit.journal import JournalPoisoned
@@ -102,13 +105,22 @@ class AgentSide:
             return await self._refuse(session, params, refused.refusal, ask)
         match admission:
             case Replayed():
-                return self._answer(admission.invocation_id, session)
+                return await self._replay(admission.invocation_id, session, ask.wait_s)
             case Joined():
                 live = core.lives[admission.invocation_id]
                 live.sessions.add(session.session_id)
             case Admitted():
-                live = self._begin(session, ask, admission)
+                live = launch(core, session, ask, admission)
+                core.pursuits.begin(session, live)
         return await self._wait(live, session, ask.wait_s)
+
+    async def _replay(self, invocation_id: InvocationId, session: Session, wait_s: float) -> Json:
+        """The recorded answer; of an operation that the broker is about to repeat by itself, what comes of that."""
+        inv = self._core.projection.get(invocation_id)
+        pursuit = self._core.pursuits.of(inv.operation_id) if inv is not None else None
+        if pursuit is not None:
+            return await self._wait(pursuit.live, session, wait_s)
+        return self._answer(invocation_id, session)
 
     async def _parsed(self, params: Json) -> HttpAsk:
         """The checked params; canonical JSON of a large value is made in a thread, for it takes a second a few MB."""
@@ -116,45 +128,14 @@ class AgentSide:
             return await self._core.loop.run_in_executor(None, parse_http_request, params, self._core.limits)
         return parse_http_request(params, self._core.limits)
 
-    def _begin(self, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
-        core = self._core
-        bound = admitted.bound
-        invocation_id = admitted.invocation_id
-        accepted = ev.ActionAccepted(
-            session=session.session_id,
-            program=session.program,
-            agent=agent_name(session),
-            operation_id=bound.operation_id,
-            correlation_id=bound.correlation_id,
-            request_fingerprint=bound.request_fingerprint,
-            asked=_asked(ask),
-            reason=bound.reason,
-            retry_of=bound.retry_of,
-        )
-        _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
-        live = Live(invocation_id, core.http_work(invocation_id, bound), receipt, {session.session_id})
-        core.lives[invocation_id] = live
-        core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
-        core.spawn(self._act(live, card_of(core, invocation_id, bound) if admitted.asks else admitted.grant))
-        return live
-
-    async def _act(self, live: Live, permit: Card | Grant | None) -> None:
-        try:
-            await self._core.engine.run(live, permit)
-        finally:
-            self._core.loop.call_soon(self._retire, live)  # after those who wait have answered
-
-    def _retire(self, live: Live) -> None:
-        core = self._core
-        core.lives.pop(live.invocation_id, None)
-        inv = core.projection.get(live.invocation_id)
-        if inv is None or not needed(inv, core.clock.wall(), core.limits.recovery_s):
-            core.spool.drop(live.invocation_id)
-        core.changed()
-
     async def _wait(self, live: Live, session: Session, wait_s: float) -> Json:
-        """The verdict; after `wait_s` the `pending` envelope, once its acceptance is durable."""
-        if not await live.wait(wait_s):
+        """The verdict, of the newest invocation where the broker repeats by itself; after `wait_s` the `pending`
+        envelope, once its acceptance is durable."""
+        pursuit = self._core.pursuits.of(live.bound.operation_id)
+        if pursuit is not None:
+            await pursuit.wait(wait_s)
+            live = pursuit.live
+        if not (live.finished.is_set() if pursuit is not None else await live.wait(wait_s)):
             try:
                 receipt = self._core.projection.durable(live.invocation_id) or live.accepted
                 if not receipt.done:
@@ -163,9 +144,14 @@ class AgentSide:
                 await live.finished.wait()
         return self._answer(live.invocation_id, session)
 
-    async def _refuse(self, session: Session, params: Json, refusal: Refusal, ask: HttpAsk | None = None) -> Json:
+    async def _refuse(
+        self, session: Session, params: Json, refusal: RefusedRequest, ask: HttpAsk | None = None
+    ) -> Json:
         """Record a refusal before dispatch and answer with it; the same one again and again is slowed (R10)."""
         core = self._core
+        if refusal.code is Code.IDEMPOTENCY_MISMATCH and refusal.refers_to is not None:
+            says = f"What {refusal.refers_to} asked for was asked again under its name with another content."
+            core.alert("mismatch", says, InvocationId(refusal.refers_to))
         for ended in core.loops.ended():
             core.projection.note(
                 Kind.LOOP_COUNTED,
@@ -193,11 +179,11 @@ class AgentSide:
         session: Session,
         invocation_id: InvocationId,
         verdict: Verdict,
-        refusal: Refusal,
+        refusal: RefusedRequest,
         params: Json,
         ask: HttpAsk | None,
     ) -> None:
-        operation_id = ask.operation_id if ask else _text(params, "operation_id")
+        operation_id = (ask.operation_id if ask else None) or _text(params, "operation_id")
         self._core.projection.record(
             invocation_id,
             ev.ActionAccepted(
@@ -206,7 +192,8 @@ class AgentSide:
                 agent=agent_name(session),
                 operation_id=operation_id or new_operation_id(),
                 correlation_id=ask.correlation_id if ask else None,
-                asked=_asked(ask) if ask else {},
+                request_fingerprint=fingerprint_of(ask) if ask else None,
+                asked=asked(ask) if ask else {},
             ),
             ev.ActionStopped(
                 verdict.phase,
@@ -225,7 +212,7 @@ class AgentSide:
         self, session: Session, *, invocation_id: str | None, operation_id: str | None, events: bool
     ) -> Json:
         inv = self._named(invocation_id, operation_id)
-        out = dict(self._envelope(inv, session))
+        out = dict(self._given(inv, session))
         if events:
             await self._settle_records()
             out["events"] = events_of(self._core, inv, sealed=not self._may_read(inv, session))
@@ -234,11 +221,19 @@ class AgentSide:
 
     async def action_wait(self, session: Session, *, invocation_id: str, wait_s: float | None) -> Json:
         inv = self._named(invocation_id, None)
-        live = self._core.lives.get(inv.invocation_id)
-        seconds = self._core.limits.wait_s if wait_s is None else min(wait_s, self._core.limits.wait_max_s)
-        if live is not None and not live.finished.is_set():
+        core = self._core
+        pursuit = core.pursuits.of(inv.operation_id)
+        live = pursuit.live if pursuit is not None else core.lives.get(inv.invocation_id)
+        seconds = self._seconds(wait_s)
+        if live is not None and (pursuit is not None or not live.finished.is_set()):
             return await self._wait(live, session, seconds)
+        if not inv.finished:
+            await core.finished_within(inv.invocation_id, seconds)
         return self._answer(inv.invocation_id, session)
+
+    def _seconds(self, wait_s: float | None) -> float:
+        limits = self._core.limits
+        return limits.wait_s if wait_s is None else max(0.0, min(wait_s, limits.wait_max_s))
 
     async def action_list(
         self,
@@ -254,12 +249,81 @@ class AgentSide:
         program = session.program if scope == "mine" else None
         return list_actions(self._core, program=program, outcome=outcome, state=state, limit=limit, before=before)
 
+    async def action_retry(
+        self, session: Session, *, invocation_id: str, wait_s: float | None, unsafe: bool, request: Json | None
+    ) -> Json:
+        """Repeat an operation where its record allows it; else that record's envelope says why not (section 6)."""
+        core = self._core
+        named = self._named(invocation_id, None)
+        standing = core.repeats.standing(named, unsafe=unsafe)
+        if standing.answered is not None:
+            return self._refused(standing.answered, session, standing.refusal)
+        record, operation = standing.record, standing.operation
+        if core.locked:
+            return self._refused(record, session, None, while_locked=True)
+        ask = await self._given_again(request) if request is not None else None
+        if ask is not None and not core.projection.same_request(record, fingerprint_of(ask)):
+            message = "This is not the request of that operation. Ask for another one by a new operation."
+            mismatch = RefusedRequest(Code.IDEMPOTENCY_MISMATCH, "request", message, refers_to=record.invocation_id)
+            return await self._refuse(session, {"action.retry": invocation_id, "request": request}, mismatch)
+        if ask is not None and not bound(record):
+            return await self.http_request(session, {**(request or {}), "operation_id": record.operation_id})
+        asked_again = await core.repeats.request_of(operation, record)
+        try:
+            if asked_again is None and ask is not None and not core.locked:
+                asked_again = planted(core, ask, record, operation)
+            if asked_again is None or core.locked:
+                needs = None if core.locked else Refusal(Code.RETRY_REFUSED, record.retry, needs="request")
+                return self._refused(record, session, needs, while_locked=core.locked)
+            live = core.repeats.launch(session, standing, asked_again, unsafe=unsafe)
+        except Refused as refused:
+            params = {"action.retry": invocation_id, "operation_id": record.operation_id}
+            return await self._refuse(session, params, refused.refusal)
+        if isinstance(live, Standing):
+            return self._refused(live.answered or live.record, session, live.refusal)
+        core.pursuits.begin(session, live)
+        return await self._wait(live, session, self._seconds(wait_s))
+
+    async def _given_again(self, request: Json) -> HttpAsk:
+        try:
+            return await self._parsed(request)
+        except Refused as bad:
+            raise BadParam(f"request.{bad.field}" if bad.field else "request", bad.message) from None
+
+    def _refused(
+        self, record: Invocation, session: Session, refusal: Refusal | None, *, while_locked: bool = False
+    ) -> Json:
+        """A record's envelope in answer to a call that changed nothing."""
+        if refusal is None and not while_locked:
+            return self._answer(record.invocation_id, session)
+        out = dict(self._envelope(record, session, refusal=refusal))
+        if while_locked:
+            out["evidence"] = {**out["evidence"], "refused": str(Code.VAULT_LOCKED)}
+        if "error" in out:
+            raise ActionError(out)
+        return out
+
+    async def action_reconcile(self, session: Session, *, invocation_id: str) -> Json:
+        """Ask the target what became of it, and tell what is recorded then. Without a look-up, while locked, and past
+        the recovery deadline, until when the approval covers look-ups, nothing is asked."""
+        core = self._core
+        inv = self._named(invocation_id, None)
+        operation = core.projection.operation_of(inv)
+        if not core.locked and not is_over(core, operation):
+            if inv.is_job and inv.state is not State.SETTLED:
+                await core.jobs.ask(inv.invocation_id)
+            elif not inv.is_job and inv.operation_id is not None and worth_asking(core, inv, operation):
+                await core.reconciler.look(inv.operation_id)
+        return self._answer(inv.invocation_id, session)
+
     async def action_cancel(self, session: Session, *, invocation_id: str) -> Json:
         """Stop before the line; after it CALLER_CANCELLED at once, while the broker goes on listening (R27)."""
         inv = self._named(invocation_id, None)
         if not self._mine(inv, session):
             raise BadParam("invocation_id", "This action is another session's.")
         live = self._core.lives.get(inv.invocation_id)
+        if inv.is_job and inv.state is State.OPEN:
+            return await self._leave_job(inv, session)
         if live is None or live.finished.is_set():
             return self._answer(inv.invocation_id, session)
         if not self._core.desk.end(inv.invocation_id, CardEnd.CALLER_CANCELLED):
@@ -269,6 +333,18 @@ class AgentSide:
                 self._core.projection.record(inv.invocation_id, ev.CancelAsked(session.session_id))
                 live.poke()
         await live.finished.wait()
+        return self._answer(inv.invocation_id, session)
+
+    async def _leave_job(self, inv: Invocation, session: Session) -> Json:
+        """A job is cancelled by nobody here: the caller gets its verdict, and the job is followed as before."""
+        verdict = oc.cancel_verdict(oc.Meaning(idempotent=False, keyed=False))
+        unknown = ev.OutcomeUnknown(
+            verdict.code, verdict.retry, Source.TRANSPORT_OBSERVED, "the caller does not wait for the job"
+        )
+        _, receipt = self._core.projection.record(
+            inv.invocation_id, ev.CancelAsked(session.session_id), unknown, barrier=True
+        )
+        await receipt.durable()
         return self._answer(inv.invocation_id, session)
 
     # -- results
@@ -392,9 +468,18 @@ class AgentSide:
             self._core.spawn(ask_release(self._core, inv, session))
         raise ActionError(self._envelope(inv, session))
 
-    def _envelope(self, inv: Invocation, session: Session, *, withheld: bool = False, lost: bool = False) -> Json:
+    def _envelope(
+        self,
+        inv: Invocation,
+        session: Session,
+        *,
+        withheld: bool = False,
+        lost: bool = False,
+        refusal: Refusal | None = None,
+    ) -> Json:
         core = self._core
         operation = core.projection.operation_of(inv)
+        now = core.now_of(operation)
         written = inv.invocation_id in self._written
         if self._may_read(inv, session):
             body = None
@@ -404,19 +489,28 @@ class AgentSide:
                 except ResultUnreadable:
                     lost = True
             seal = "operator_approval" if withheld else None
-            return envelope(inv, operation, core.clock.wall(), BodyView(seal, body, written, lost))
+            job = core.job_of(inv)
+            return envelope(inv, operation, now, BodyView(seal, body, written, lost, job), refusal)
         live = core.lives.get(inv.invocation_id)
         if not inv.finished and live is not None and session.session_id in live.sessions and not core.locked:
-            return envelope(inv, operation, core.clock.wall(), BodyView(None, None, written))
+            return envelope(inv, operation, now, BodyView(None, None, written), refusal)
         seal = "operator_unlock" if core.locked else "operator_approval"
-        return envelope(clear(inv), operation, core.clock.wall(), BodyView(seal, None, written))
+        return envelope(clear(inv), operation, now, BodyView(seal, None, written), refusal)
 
     def _answer(self, invocation_id: InvocationId, session: Session) -> Json:
         inv = self._core.projection.get(invocation_id)
         assert inv is not None
-        out = self._envelope(inv, session)
+        out = self._given(inv, session)
         if "error" in out:
             raise ActionError(out)
+        return out
+
+    def _given(self, inv: Invocation, session: Session) -> Json:
+        """An envelope on its way to a caller; one with a result or an error ends what the broker does by itself."""
+        out = self._envelope(inv, session)
+        pursuit = self._core.pursuits.of(inv.operation_id)
+        if pursuit is not None and "pending" not in out:
+            pursuit.answered.set()
         return out
 
     async def _settle_records(self) -> None:
@@ -424,12 +518,6 @@ class AgentSide:
             await self._core.projection.flush().durable()
         except JournalPoisoned:
             pass
-
-
-def agent_name(session: Session) -> str:
-    """The asking program as records name it, by the kernel: `node, process 48213`."""
-    process = session.provenance.process
-    return f"{process.name}, process {process.pid}"
 
 
 def shown_credential(credential: Any) -> dict[str, Any]:
@@ -517,19 +605,6 @@ def _shown(payload: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def _asked(ask: HttpAsk) -> dict[str, Any]:
-    """What was asked, as the record keeps it: no body, no header values (R62)."""
-    return {
-        "method": ask.method,
-        "url": ask.target.url,
-        "headers": [h.shown for h in ask.headers],
-        "body_bytes": len(ask.body),
-        "deadline_s": ask.deadline_s,
-        "read_for": ask.read_for,
-        "acknowledge_unresolved": ask.acknowledge_unresolved,
-    }
-
-
 def _heavy(value: Any) -> bool:
     """Whether a JSON value holds more than HEAVY members and characters. Looks at no more than that."""
     waiting, size = [value], 0
@@ -545,7 +620,7 @@ def _text(params: Json, name: str) -> str | None:
     return value if isinstance(value, str) and 0 < len(value) <= 128 and value.isascii() else None
 
 
-def _retry_of(core: Core, refusal: Refusal) -> Retry | None:
+def _retry_of(core: Core, refusal: RefusedRequest) -> Retry | None:
     """UNRESOLVED_DUPLICATE of an action that is still open advises to fetch its result."""
     if refusal.code is not Code.UNRESOLVED_DUPLICATE or refusal.refers_to is None:
         return None

@@ -93,6 +93,14 @@ class AgentApi(Protocol):
         before: str | None,
     ) -> Json: ...
 
+    async def action_retry(
+        self, session: Session, *, invocation_id: str, wait_s: float | None, unsafe: bool, request: Json | None
+    ) -> Json:
+        """Repeat an operation, or say why not. `request` are the raw params of `http.request`, where they are needed
+        again; `unsafe` shows a card with a tick."""
+
+    async def action_reconcile(self, session: Session, *, invocation_id: str) -> Json: ...
+
     async def action_cancel(self, session: Session, *, invocation_id: str) -> Json: ...
 
     async def result_fetch(self, session: Session, *, invocation_id: str, chunk: int, part: str) -> Json: ...
@@ -176,6 +184,9 @@ class OperatorApi(Protocol):
     async def unknown(self) -> Sequence[Json]:
         """Envelopes with `events` of the newest unknown invocation of each operation that is unknown now; past their
         recovery deadline first, then by time left."""
+
+    async def alert_close(self, alert_id: int, passphrase: bytearray) -> Json:
+        """Close an alert that was looked into; it stays in the journal."""
 
     async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json: ...
 

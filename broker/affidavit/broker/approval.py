@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from affidavit.broker.terms import STRICTNESS, ApprovalMode, Effect
+
+
+@dataclass(frozen=True, slots=True)
+class Borrowed:
+    """A decision that was made on another invocation and covers this one, too: its look-up, or a repeat that its card
+    named. `means` and `by` are that decision's."""
+
+    means: str | None
+    by: str | None
+    grant: str | None = None
+    repeats_left: int = 0
 
 
 def mode_of(effect: Effect, *, contract: ApprovalMode | None, credential: ApprovalMode | None) -> ApprovalMode:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from affidavit.broker.card import Answers, Notice
+from affidavit.broker.contract import Contract
 from affidavit.broker.fingerprint import (
     Headers,
     HttpDispatch,
@@ -31,7 +32,8 @@ class Bound:
 
     operation_id: OperationId
     correlation_id: str | None
-    session: Session
+    session: Session | None
+    """Who asked; None of an errand, which asks nobody."""
     reason: str | None
     contract_id: str
     contract_digest: str
@@ -62,6 +64,14 @@ class Bound:
     """The sentence a person must tick; always a card then, whatever grant or mode would allow."""
     shown: Mapping[str, Any]
     """`evidence.target`."""
+    contract: Contract
+    """By which the answer is read. Of an errand the default: `contract_id` names the one that sent it."""
+    items: tuple[str, ...] | None = None
+    """The keys of a batch's items."""
+    read_for: str | None = None
+    """What the caller says that a read is for."""
+    repeats: int = 0
+    """How many repeats of exactly this the contract lets the broker make by itself; its card names them."""
     expected: int = 0
     """Bytes that the contract expects of the answer; room for them is counted before dispatch (R43)."""
     fingerprint: str = field(init=False)
@@ -91,6 +101,8 @@ class HttpBound(Bound):
     """The contract lets a plain FIN end the answer."""
     proxy: ProxyChoice | None = None
     """By which proxy it goes, as the operator set it when this was bound."""
+    reads_body: bool = False
+    """Something is read from the answer's body."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", dispatch_fingerprint(self.approved))

@@ -68,6 +68,7 @@ class Broker:
             raise
         broker = cls(core)
         core.spawn(core.retention.remove_orphans(left))
+        core.jobs.resume()
         core.spawn(broker._tend(idle_lock=mode == "tray"))
         return broker
 

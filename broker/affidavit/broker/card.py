@@ -101,6 +101,8 @@ class Card:
     asked_at: Micros
     grant_until: Micros | None = None
     expires_at: Micros | None = None
+    repeats: int = 0
+    """How many repeats of the same request this decision approves with it; the button names them."""
 
     @property
     def fingerprint_groups(self) -> tuple[str, ...]:

@@ -13,23 +13,33 @@ from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker import unforeseen
 from affidavit.broker.adopted import Contracts
+from affidavit.broker.advice import Operation
+from affidavit.broker.alerts import Alerts
+from affidavit.broker.allowance import Allowances
 from affidavit.broker.api import Json
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.card import CardEnd
 from affidavit.broker.desk import Desk
 from affidavit.broker.egress import Egress, egress_of
 from affidavit.broker.engine import Engine
+from affidavit.broker.errands import Errands
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.home import Places
 from affidavit.broker.http_work import HttpWork
 from affidavit.broker.inject import Injection
 from affidavit.broker.injection import VaultSecrets
+from affidavit.broker.jobs import Jobs
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live
-from affidavit.broker.moment import Clock
+from affidavit.broker.metrics import Metrics
+from affidavit.broker.moment import Clock, Elapsed
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.pace import LoopGuard, Rate
+from affidavit.broker.prepare import Secrets
 from affidavit.broker.projection import Projection
+from affidavit.broker.pursuit import Pursuits
+from affidavit.broker.reconcile import Reconciler, is_over
+from affidavit.broker.repeat import Repeats
 from affidavit.broker.results import Results
 from affidavit.broker.retention import Retention
 from affidavit.broker.session import Session
@@ -37,7 +47,7 @@ from affidavit.broker.settings import SETTINGS, Value, effective, format_value, 
 from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.spool import Spool, needed
 from affidavit.broker.stop import Stop
-from affidavit.broker.terms import Code, InvocationId, Kind, Outcome, Phase, SessionId, State
+from affidavit.broker.terms import Code, InvocationId, Kind, Micros, Outcome, Phase, SessionId, State
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.errors import VaultLocked
 from affidavit.broker.wire.port import ClientCertificate, HttpWire
@@ -73,12 +83,18 @@ class Core:
         self.retention = Retention(self.projection, journal, self.results, lambda: self.limits, clock)
         self.rate = Rate(self.limits, clock.boot)
         self.loops = LoopGuard(self.limits, clock.boot)
+        self.elapsed = Elapsed(clock, self._newest_record_at())
+        self.allowances = Allowances()
+        self.errands = Errands(self)
+        self.jobs = Jobs(self)
+        self.metrics = Metrics()
         self.contracts: Contracts | None = None
         """The contracts in force; None while the vault is locked."""
+        self.unlocked = asyncio.Event()
         self.sessions: dict[SessionId, Session] = {}
         self.session_actions: dict[SessionId, int] = {}
         self.lives: dict[InvocationId, Live] = {}
-        self.alerts: list[tuple[str, str]] = []
+        self.alerts = Alerts(self.projection, clock, self.changed)
         self.stopping = False
         self.unlock_wanted = 0
         """How often the operator's window should have been raised: agents asked while the vault was locked."""
@@ -89,18 +105,26 @@ class Core:
         self._status_listeners: list[Callable[[], None]] = []
         self._telling = False
         self._change_listeners: dict[SessionId, list[Callable[[Json], None]]] = {}
+        self._finishing: dict[InvocationId, asyncio.Event] = {}
         self.engine = Engine(
             projection=self.projection,
             desk=self.desk,
             grants=self.grants,
             results=self.results,
             space=self.space,
+            allowances=self.allowances,
             limits=lambda: self.limits,
             clock=clock,
+            elapsed=self.elapsed,
             spawn=self.spawn,
             alert=self.alert,
+            job_opened=self.jobs.follow,
         )
         self.projection.on_change(self._invocation_changed)
+        self.projection.on_change(self.metrics.changed)
+        self.reconciler = Reconciler(self)
+        self.repeats = Repeats(self)
+        self.pursuits = Pursuits(self)
         self.desk.on_change(self.changed)
         journal.on_poisoned(self._poisoned_by_writer)
         journal.before_commit(self.space.relieve)
@@ -111,16 +135,35 @@ class Core:
     def locked(self) -> bool:
         return self.contracts is None
 
-    def http_work(self, invocation_id: InvocationId, bound: HttpBound) -> HttpWork:
+    def now_of(self, operation: Operation) -> Micros:
+        """The latest that it may be now, by both clocks, as far as an operation's times go (R46)."""
+        first = operation.first_dispatched
+        if first is None or first.dispatched_at is None:
+            return self.elapsed.now()
+        return self.elapsed.now_since(first.dispatched_at, first.boot, first.boot_id)
+
+    def _newest_record_at(self) -> Micros:
+        newest = self.projection.reader.record(self.projection.head_record())
+        return Micros(newest.at) if newest is not None else Micros(0)
+
+    def job_of(self, inv: Invocation) -> Invocation | None:
+        """The job that an acceptance opened, with what was last seen of it."""
+        named = inv.job.invocation_id if inv.job is not None and not inv.is_job else None
+        return self.projection.get(InvocationId(named)) if named is not None else None
+
+    def http_work(
+        self, invocation_id: InvocationId, bound: HttpBound, *, secrets: Secrets | None = None, stored: bool = True
+    ) -> HttpWork:
         return HttpWork(
             invocation_id,
             bound,
             wire=lambda: self.wire,
-            secrets=self.secrets,
+            secrets=secrets or self.secrets,
             results=self.results,
             egress=self._egress,
             limits=lambda: self.limits,
             clock=self.clock,
+            stored=stored,
         )
 
     def _egress(self, bound: HttpBound, client: ClientCertificate | None, asked: Injection | None) -> Egress:
@@ -166,7 +209,18 @@ class Core:
 
         return stop
 
+    async def finished_within(self, invocation_id: InvocationId, seconds: float) -> None:
+        """Return once an invocation that no live action works on, such as a job, is finished; or after `seconds`."""
+        finished = self._finishing.setdefault(invocation_id, asyncio.Event())
+        try:
+            async with asyncio.timeout(seconds):
+                await finished.wait()
+        except TimeoutError:
+            pass
+
     def _invocation_changed(self, inv: Invocation) -> None:
+        if inv.finished and inv.invocation_id in self._finishing:
+            self._finishing.pop(inv.invocation_id).set()
         live = self.lives.get(inv.invocation_id)
         sessions = live.sessions if live is not None else {SessionId(inv.session_id)}
         listeners = [tell for session_id in sessions for tell in self._change_listeners.get(session_id, ())]
@@ -184,23 +238,20 @@ class Core:
                 tell(change)
         self.changed()
 
-    def alert(self, which: str, says: str) -> None:
+    def alert(self, which: str, says: str, invocation_id: InvocationId | None = None) -> None:
         """Raise an alert: shown, and recorded where the journal still takes records (R67)."""
-        if (which, says) in self.alerts:
-            return
-        self.alerts.append((which, says))
-        try:
-            self.projection.note(Kind.ALERT_RAISED, {"which": which, "says": says})
-        except JournalPoisoned:
-            pass
-        self.changed()
+        self.alerts.raise_(which, says, invocation_id)
 
     def calm(self, which: str, says: str) -> None:
         """Close an alert whose cause is gone."""
-        if (which, says) in self.alerts:
-            self.alerts.remove((which, says))
-            self.projection.note(Kind.ALERT_CLOSED, {"which": which, "says": says, "by": "broker"})
-            self.changed()
+        self.alerts.close(which, says, by="broker")
+
+    def alert_overdue(self) -> None:
+        """Raise an alert for each operation that is unknown past its recovery deadline, once (R67)."""
+        for inv in self.unknown_operations():
+            if inv.recovery_deadline is not None and is_over(self, self.projection.operation_of(inv)):
+                says = f"Operation {inv.operation_id} is unknown past its recovery deadline; a person must look."
+                self.alert("recovery_deadline", says, inv.invocation_id)
 
     def _poisoned_by_writer(self, reason: str) -> None:
         """On the journal's thread."""
@@ -222,6 +273,8 @@ class Core:
         self.apply_settings(opening=True)
         self.load_contracts(opening=True)
         self.projection.note(Kind.VAULT_OPENED, {"means": means}, barrier=True)
+        self.unlocked.set()
+        self.reconciler.resume()
         self.changed()
 
     def load_contracts(self, *, opening: bool = False) -> None:
@@ -265,6 +318,8 @@ class Core:
         if self.locked:
             return
         self.contracts = None
+        self.unlocked.clear()
+        self.allowances.end_all()
         self.desk.end_all(CardEnd.VAULT_LOCKED)
         waiting = [live for live in self.lives.values() if not live.crossed]
         for live in waiting:
@@ -366,6 +421,7 @@ class Core:
             inv = self.projection.get(invocation_id)
             if inv is None or not needed(inv, now, self.limits.recovery_s):
                 self.spool.drop(invocation_id)
+        self.alert_overdue()
 
     async def tend_storage(self) -> None:
         """See to the free space, its ballast and its alert; delete results whose time is over."""
@@ -403,19 +459,29 @@ class Core:
             "allowed_without_asking": len(self.grants),
             "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
             "unlock_wanted": self.unlock_wanted,
-            "alerts": [{"which": which, "says": says} for which, says in self.alerts],
+            "alerts": self.alerts.shown(),
+            "metrics": self.metrics.shown() if not self.locked else None,
         }
 
     def journal_counts(self) -> dict[tuple[str | None, str | None], int]:
         return self.projection.reader.counts()
 
     def unknown_operations(self) -> list[Invocation]:
-        """The newest unknown invocation of each operation that is unknown now."""
+        """The newest unknown invocation of each operation that is unknown now, or has an unknown item."""
         newest: dict[str, Invocation] = {}
         for inv in self.projection.unknown():
-            if self.projection.operation_of(inv).outcome()[0] is Outcome.UNKNOWN:
+            unknown = inv.has_unknown_items or self.projection.operation_of(inv).outcome()[0] is Outcome.UNKNOWN
+            if unknown and not self._is_errand(inv):
                 newest[inv.operation_id or inv.invocation_id] = inv
         return list(newest.values())
+
+    def _is_errand(self, inv: Invocation) -> bool:
+        """Whether it only served another operation's invocation: nobody needs to attest a look-up. A job has a
+        reference, too, and no attempt of its own."""
+        if inv.refers_to is None or inv.attempt is None:
+            return False
+        served = self.projection.get(InvocationId(inv.refers_to))
+        return served is not None and served.operation_id != inv.operation_id
 
     # -- the end
 

@@ -15,17 +15,20 @@ import asyncio
 import itertools
 import random
 from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
+from affidavit.broker.allowance import Allowances
+from affidavit.broker.approval import Borrowed
 from affidavit.broker.card import Card, CardEnd, Decision
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.desk import Desk
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live
-from affidavit.broker.moment import Clock, after
+from affidavit.broker.moment import Clock, Elapsed, after, new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
 from affidavit.broker.results import Results
@@ -34,6 +37,7 @@ from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import (
     Code,
+    InvocationId,
     Kind,
     Micros,
     Outcome,
@@ -43,10 +47,13 @@ from affidavit.broker.terms import (
     State,
 )
 from affidavit.broker.wire.port import Connection
-from affidavit.broker.work import Evidence
+from affidavit.broker.work import Evidence, Findings
 from affidavit.journal import FileUnwritable, JournalPoisoned, faultpoint
 
 T = TypeVar("T")
+
+Permit = Card | Grant | Borrowed | None
+"""A card where a person must be asked; a grant or a decision made before that covers it; None: policy asks nobody."""
 
 SETUP_PAUSES_S = (0.2, 1.0)
 """Before the second and each later set-up try; with jitter."""
@@ -63,27 +70,34 @@ class Engine:
         grants: Grants,
         results: Results,
         space: Space,
+        allowances: Allowances,
         limits: Callable[[], Limits],
         clock: Clock,
+        elapsed: Elapsed,
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         alert: Callable[[str, str], None],
+        job_opened: Callable[[InvocationId], None],
     ) -> None:
         self._projection = projection
         self._desk = desk
         self._grants = grants
         self._results = results
         self._space = space
+        self._allowances = allowances
         self._limit = limits
         self._clock = clock
+        self._elapsed = elapsed
         self._spawn = spawn
         self._alert = alert
+        self._job_opened = job_opened
         self._reading: list[Live] = []
         """Actions with a verdict whose connection is still read, oldest first."""
 
-    async def run(self, live: Live, permit: Card | Grant | None) -> None:
-        """Run an admitted action to its verdict, on a card where a person must be asked, under the grant that covers
-        it, or (None) by the policy that needs neither."""
+    async def run(self, live: Live, permit: Permit) -> None:
+        """Run an admitted action to its verdict."""
         try:
+            if live.pause_s > 0:
+                await self._until(live, self._clock.sleep(live.pause_s))
             await self._authorise(live, permit)
             await self._prepare(live)
             await self._dispatch(live)
@@ -99,14 +113,26 @@ class Engine:
 
     # -- authorisation
 
-    async def _authorise(self, live: Live, permit: Card | Grant | None) -> None:
+    async def _authorise(self, live: Live, permit: Permit) -> None:
         """Record the decision that covers this dispatch, asking a person where the mode says so; else Stop."""
-        if not isinstance(permit, Card):
-            means = "policy" if permit is None else "grant"
-            grant_id = permit.grant_id if permit is not None else None
-            self._decided(live, approved=True, means=means, by=means, grant=grant_id)
-            return
-        card = permit
+        match permit:
+            case Card():
+                await self._ask(live, permit)
+            case Grant():
+                self._decided(live, approved=True, means="grant", by="grant", grant=permit.grant_id)
+            case Borrowed():
+                self._decided(
+                    live,
+                    approved=True,
+                    means=permit.means,
+                    by=permit.by,
+                    grant=permit.grant,
+                    repeats_left=permit.repeats_left,
+                )
+            case None:
+                self._decided(live, approved=True, means="policy", by="policy")
+
+    async def _ask(self, live: Live, card: Card) -> None:
         ends_at = after(self._clock.wall(), self._desk.longest_s())
         _, receipt = self._projection.record(
             live.invocation_id,
@@ -118,10 +144,11 @@ class Engine:
         answer = await self._until(live, self._desk.ask(card))
         if isinstance(answer, CardEnd):
             raise Stop(oc.stop(CARD_ENDS[answer], Phase.CREDENTIAL_INJECTION))
-        self._answered(live, answer)
+        self._answered(live, card, answer)
 
-    def _answered(self, live: Live, answer: Decision) -> None:
+    def _answered(self, live: Live, card: Card, answer: Decision) -> None:
         bound = live.bound
+        repeats = card.repeats if answer.approve else 0
         grant_id = None
         if answer.approve and answer.scope is CardScope.SESSION:
             grant = self._grants.give(bound.scope, self._limit().grant_s)
@@ -144,11 +171,14 @@ class Engine:
             means=answer.means,
             by=answer.by,
             grant=grant_id,
+            repeats_left=repeats,
             tick=answer.tick,
             reason=answer.reason,
         )
         if not answer.approve:
             raise Stop(oc.stop(Code.APPROVAL_DENIED, Phase.CREDENTIAL_INJECTION))
+        if repeats:
+            self._allowances.give(bound, Borrowed(answer.means, answer.by, repeats_left=repeats))
 
     def _decided(self, live: Live, **facts: Any) -> None:
         fingerprint = live.bound.fingerprint
@@ -233,20 +263,23 @@ class Engine:
 
     async def _ended(self, live: Live, evidence: Evidence) -> None:
         """Record what an exchange that has ended proves, durably, before anyone hears of it."""
-        verdict = live.work.verdict(evidence)
-        if verdict.outcome is Outcome.UNKNOWN and not evidence.complete:
+        if not evidence.complete and live.work.verdict(evidence).outcome is Outcome.UNKNOWN:
             await live.work.discard()
-            await self._unknown(live, verdict, evidence)
+            await self._unknown(live, live.work.verdict(evidence), evidence)
             return
         kept = await self._kept(live, evidence)
         if kept is None:
             return
+        verdict = live.work.verdict(evidence)
         complete = live.work.completed(evidence, kept)
         wait_s = live.work.retry_after_s(evidence)
         event: ev.Event
+        job = None
         if verdict.outcome is Outcome.UNKNOWN:
             event = _outcome_unknown(verdict, evidence, body=kept.body, retry_after_s=wait_s)
         else:
+            findings = live.work.findings(verdict)
+            job = self._job(live, findings)
             event = ev.ResultCommitted(
                 verdict.outcome,
                 verdict.code,
@@ -257,16 +290,46 @@ class Engine:
                 needs=verdict.needs,
                 hop=verdict.hop,
                 retry_after_s=wait_s,
+                items=findings.items,
+                job=_reference(findings, job),
+                consistency=findings.consistency,
             )
         before = self._projection.get(live.invocation_id)
         try:
-            _, receipt = self._projection.record(live.invocation_id, complete, event, barrier=True, blobs=kept.blobs)
+            _, receipt = self._projection.record(
+                live.invocation_id, complete, event, barrier=True, blobs=kept.blobs, job=job
+            )
             self._results.remember(kept)
             await receipt.durable()
         except JournalPoisoned:
             assert before is not None
             self._storage_failed(live, before)
+        else:
+            if job is not None:
+                self._job_opened(job[0])
         faultpoint.reach("engine:result")
+
+    def _job(self, live: Live, findings: Findings) -> tuple[InvocationId, ev.JobOpened] | None:
+        """The beginning of the job that an answer accepted, where it can be followed: an operation of its own (R7)."""
+        inv = self._projection.get(live.invocation_id)
+        if findings.job is None or findings.job.status_url is None or not findings.follow or inv is None:
+            return None
+        now = self._clock.wall()
+        return new_invocation_id(now), ev.JobOpened(
+            operation_id=new_operation_id(),
+            job_id=findings.job.job_id,
+            status_url=findings.job.status_url,
+            acceptance=inv.dispatch_record or 0,
+            recovery_deadline=after(now, live.bound.recovery_s),
+            refers_to=live.invocation_id,
+            session=inv.session_id,
+            program=inv.program or "",
+            agent=inv.agent or "",
+            correlation_id=inv.correlation_id,
+            contract_id=inv.contract_id,
+            contract_digest=inv.contract_digest,
+            title=inv.title,
+        )
 
     async def _kept(self, live: Live, evidence: Evidence) -> Kept | None:
         """What was kept of a complete answer; None if it could not be stored, which is then recorded."""
@@ -319,7 +382,13 @@ class Engine:
         """Record the proof that the line was not crossed."""
         verdict = stop.verdict
         event = ev.ActionStopped(
-            verdict.phase, verdict.code, verdict.retry, field=stop.field, needs=verdict.needs, message=stop.message
+            verdict.phase,
+            verdict.code,
+            verdict.retry,
+            field=stop.field,
+            needs=verdict.needs,
+            refers_to=stop.refers_to,
+            message=stop.message,
         )
         before = self._projection.get(live.invocation_id)
         try:
@@ -376,15 +445,20 @@ class Engine:
 
     async def _settle_late(self, live: Live, evidence: Evidence) -> None:
         """A complete late answer settles the record; one that contradicts what is settled is appended beside it."""
-        verdict = live.work.verdict(evidence)
-        if verdict.outcome is Outcome.UNKNOWN:
+        if not evidence.complete and live.work.verdict(evidence).outcome is Outcome.UNKNOWN:
             await live.work.discard()
             return
         kept = await live.work.keep(evidence)
+        verdict = live.work.verdict(evidence)
+        if verdict.outcome is Outcome.UNKNOWN:
+            await self._results.delete(*(blob.id for blob in kept.blobs))
+            return
         complete = live.work.completed(evidence, kept)
+        findings = live.work.findings(verdict)
+        job = self._job(live, findings)
         now = self._projection.get(live.invocation_id)
         if now is not None and now.state is State.SETTLED and now.outcome is not verdict.outcome:
-            self._disputed(now, f"a late answer says {verdict.outcome}")
+            self.dispute(now, f"a late answer says {verdict.outcome}")
         settled = ev.OutcomeSettled(
             verdict.outcome,
             verdict.code,
@@ -401,16 +475,23 @@ class Engine:
             needs=verdict.needs,
             hop=verdict.hop,
             retry_after_s=live.work.retry_after_s(evidence),
+            items=findings.items,
+            job=_reference(findings, job),
+            consistency=findings.consistency,
+            diagnostic=None if evidence.complete else live.work.diagnostic(evidence),
         )
         try:
-            _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs)
+            _, receipt = self._projection.record(live.invocation_id, settled, barrier=True, blobs=kept.blobs, job=job)
         except oc.IllegalMove:
             await self._results.delete(*(blob.id for blob in kept.blobs))
             return
         self._results.remember(kept)
         await receipt.durable()
+        if job is not None:
+            self._job_opened(job[0])
 
-    def _disputed(self, inv: Invocation, what: str) -> None:
+    def dispute(self, inv: Invocation, what: str) -> None:
+        """Append that something contradicts a settled outcome, and raise an alert (verdicts, section 5)."""
         contradicted = inv.settlement_record or inv.result_record or inv.dispatch_record or 0
         self._projection.record(inv.invocation_id, ev.OutcomeDisputed(contradicted, what), barrier=True)
         self._alert("contradiction", f"Record {contradicted} is contradicted: {what}.")
@@ -443,6 +524,7 @@ class Engine:
         if live.work.recomputed() != live.bound.fingerprint:
             raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION))
         bound = live.bound
+        self._check_right(live)
         if not self._space.reserve(live.invocation_id, bound.expected):
             self._alert("storage", NO_ROOM)
             raise Stop(oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP), message=NO_ROOM)
@@ -457,11 +539,13 @@ class Engine:
         event = ev.DispatchStarted(
             fingerprint=bound.fingerprint,
             attempt=operation.dispatches + 1,
-            generation=inv.generation,
+            generation=live.lease.generation if live.lease is not None else inv.generation,
             connection=_shown(connection),
             request_deadline=request_deadline,
             recovery_deadline=recovery or after(request_deadline, bound.recovery_s),
             window_open_until=_window(inv, first, now),
+            boot=self._clock.boot(),
+            boot_id=self._clock.boot_id(),
         )
         faultpoint.reach("engine:line")
         live.crossed = True
@@ -477,6 +561,22 @@ class Engine:
             if asyncio.get_running_loop().time() >= live.deadline:
                 live.poke()
         faultpoint.reach("engine:dispatched")
+
+    def _check_right(self, live: Live) -> None:
+        """A repeat goes out only under the newest lease and while its key's window is open (R46, R47)."""
+        lease = live.lease
+        if lease is None:
+            return
+        repeated = self._projection.get(lease.of)
+        if repeated is None or repeated.generation != lease.generation:
+            holder = repeated.lease.repeat if repeated is not None and repeated.lease is not None else lease.of
+            verdict = oc.stop(Code.LEASE_LOST, Phase.CONNECTION_SETUP)
+            raise Stop(verdict, refers_to=InvocationId(holder))
+        first = self._projection.operation_of(repeated).first_dispatched or repeated
+        now = self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id)
+        if live.until is not None and now >= live.until:
+            verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
+            raise Stop(verdict, message="The time in which it may be repeated ended before it could be sent.")
 
 
 class _Line:
@@ -534,6 +634,13 @@ def _window(inv: Invocation, first: Invocation | None, now: Micros) -> Micros | 
     if first is not None and first.window_open_until is not None:
         return first.window_open_until
     return after(now, inv.key_retention_s - max(60.0, inv.key_retention_s * 0.05))
+
+
+def _reference(findings: Findings, job: tuple[InvocationId, ev.JobOpened] | None) -> ev.JobReference | None:
+    """How an acceptance names its job: with the operation that follows it, if it is followed."""
+    if findings.job is None or job is None:
+        return findings.job
+    return replace(findings.job, operation_id=job[1].operation_id, invocation_id=job[0])
 
 
 def _outcome_unknown(

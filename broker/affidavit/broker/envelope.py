@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.broker import advice
-from affidavit.broker.advice import Operation
+from affidavit.broker.advice import Operation, Refusal
 from affidavit.broker.moment import rfc3339
-from affidavit.broker.outcome import Invocation
-from affidavit.broker.sentences import sentence
+from affidavit.broker.outcome import RECEIPT, Invocation
+from affidavit.broker.sentences import refused, sentence
 from affidavit.broker.terms import Code, Kind, Micros, Outcome, Phase, Retry, Source, State
 
 
@@ -32,22 +32,22 @@ class BodyView:
     body: Mapping[str, Any] | None = None
     written: bool = False
     lost: bool = False
+    job: Invocation | None = None
+    """The job of an acceptance, with what was last seen of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """A call that changed nothing: the record's own facts under this code (verdicts, section 6)."""
-
-    code: Code
-    retry: Retry
-    refers_to: str | None = None
-    needs: str | None = None
-
-
-def envelope(inv: Invocation, operation: Operation, now: Micros, view: BodyView) -> dict[str, Any]:
-    """The envelope of `inv`. `operation` holds it as a member, oldest first."""
+def envelope(
+    inv: Invocation, operation: Operation, now: Micros, view: BodyView, refusal: Refusal | None = None
+) -> dict[str, Any]:
+    """The envelope of `inv`. `operation` holds it as a member, oldest first. With a `refusal` its code, retry and
+    needs stand in place of the record's own."""
     retry = advice.retry_now(inv, operation, now)
     facts = _facts(inv, retry, view)
+    needs, told = view_needs(inv, view), facts["retry"]
+    if refusal is not None:
+        facts |= {"code": str(refusal.code), "retry": str(refusal.retry)}
+        facts["message"] = refused(refusal.code, refusal.needs)
+        needs = refusal.needs
     out: dict[str, Any] = {
         "invocation_id": inv.invocation_id,
         "operation_id": inv.operation_id,
@@ -64,12 +64,14 @@ def envelope(inv: Invocation, operation: Operation, now: Micros, view: BodyView)
         answer = _answer(inv, view)
         out |= {"result": {**facts, **answer}, **answer}
     else:
-        for name, value in (("field", inv.field), ("needs", view_needs(inv, view))):
+        for name, value in (("field", inv.field), ("needs", needs)):
             if value is not None:
                 facts[name] = value
         answer = _answer(inv, view) if facts["phase"] != Phase.RESULT_DELIVERY else {}
         out |= {"error": {**facts, **answer}, **answer}
-    out["evidence"] = _evidence(inv, operation, now, facts["retry"], view)
+    out["evidence"] = _evidence(inv, operation, now, told, view)
+    if refusal is not None and refusal.refers_to is not None:
+        out["evidence"]["refers_to"] = refusal.refers_to
     return out
 
 
@@ -116,12 +118,12 @@ def _answer(inv: Invocation, view: BodyView) -> dict[str, Any]:
 
 def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, view: BodyView) -> dict[str, Any]:
     outcome, by = operation.outcome()
-    complete = inv.completion is not None
+    complete = inv.completion not in (None, RECEIPT)
     evidence: dict[str, Any] = {
         "dispatch_started": inv.dispatched,
         "dispatch_record": inv.dispatch_record,
         "request_complete": inv.bytes_sent is not None,
-        "response_headers_received": complete or Kind.REMOTE_RESPONSE_STARTED in inv.seen,
+        "response_headers_received": inv.completion is not None or Kind.REMOTE_RESPONSE_STARTED in inv.seen,
         "response_complete": complete,
         "completion": inv.completion,
         "attempt": inv.attempt,
@@ -161,8 +163,8 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
         "result_record": inv.result_record,
         "delivery": inv.delivery or ("written" if view.written else None),
         "diagnostic": dict(inv.diagnostic) if inv.diagnostic is not None else None,
-        "job": None,
-        "items": None,
+        "job": _job(inv, view.job),
+        "items": _items(inv),
     }
     if inv.refers_to is not None:
         evidence["refers_to"] = inv.refers_to
@@ -170,9 +172,40 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
         evidence["hop"] = inv.hop
     if inv.connection is not None and "resolved_by" in inv.connection:
         evidence["resolved_by"] = inv.connection["resolved_by"]
+    if inv.consistency is not None:
+        evidence["consistency"] = inv.consistency
+    if inv.looked is not None:
+        evidence["looked_up"] = {
+            "invocation_id": inv.looked.invocation_id,
+            "at": rfc3339(inv.looked.at),
+            "record": inv.looked.record,
+            "answer": inv.looked.answer,
+            "worth": inv.looked.worth,
+        }
     if inv.disputed:
         evidence["disputed"] = True
     return evidence
+
+
+def _job(inv: Invocation, job: Invocation | None) -> dict[str, Any] | None:
+    """What is known of the job that an acceptance names, or that `inv` is."""
+    named = inv.job
+    if named is None:
+        return None
+    looked = inv.looked if inv.is_job else job.looked if job is not None else None
+    return {
+        "operation_id": named.operation_id,
+        "id": named.job_id,
+        "status_url": named.status_url,
+        "state": looked.state if looked is not None else None,
+        "checked_at": rfc3339(looked.at) if looked is not None else None,
+    }
+
+
+def _items(inv: Invocation) -> list[dict[str, Any]] | None:
+    if inv.items is None:
+        return None
+    return [{"key": item.key, "outcome": str(item.outcome), "evidence": item.evidence} for item in inv.items]
 
 
 def _asked_target(inv: Invocation) -> dict[str, Any] | None:

@@ -8,18 +8,22 @@ from typing import Any
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
+from affidavit.broker.batch import outcomes
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.egress import Egress
 from affidavit.broker.headers import chosen, remote_request_id, retry_after
 from affidavit.broker.inject import Injection
+from affidavit.broker.jobs import may_follow
 from affidavit.broker.limits import Limits
 from affidavit.broker.moment import Clock
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.prepare import Prepared, Secrets, prepare, recomputed
-from affidavit.broker.results import Results
-from affidavit.broker.sink import Kept, ResultSink
+from affidavit.broker.reads import consistency
+from affidavit.broker.results import Results, ResultUnreadable
+from affidavit.broker.signs import READ_MAX, Answer, job_reference, judged
+from affidavit.broker.sink import Kept, MemorySink, ResultSink
 from affidavit.broker.stop import Stop
-from affidavit.broker.terms import Code, InvocationId, Phase
+from affidavit.broker.terms import Code, Effect, InvocationId, Phase
 from affidavit.broker.wire.port import (
     ClientCertificate,
     Exchange,
@@ -29,13 +33,18 @@ from affidavit.broker.wire.port import (
     Line,
     SetupLimits,
 )
+from affidavit.broker.work import Findings
 
 EgressOf = Callable[[HttpBound, ClientCertificate | None, Injection | None], Egress]
 """The way out of a bound action, with what the target is shown and what its proxy asks for. Raises Stop."""
 
 
 class HttpWork:
-    """Owned by the broker's loop; lives as long as its connection is read."""
+    """Owned by the broker's loop; lives as long as its connection is read.
+
+    With `stored` false the body of the answer is held in memory alone, and nothing of it is ever kept: it may hold new
+    secrets, which redaction cannot know.
+    """
 
     def __init__(
         self,
@@ -48,6 +57,7 @@ class HttpWork:
         egress: EgressOf,
         limits: Callable[[], Limits],
         clock: Clock,
+        stored: bool = True,
     ) -> None:
         self.bound = bound
         self._invocation_id = invocation_id
@@ -59,7 +69,14 @@ class HttpWork:
         self._egress = egress
         self._prepared: Prepared | None = None
         self._way = Egress()
-        self._sink: ResultSink | None = None
+        self._stored = stored
+        self._sink: ResultSink | MemorySink | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def answer(self) -> Answer | None:
+        """The complete answer as a contract reads it, once it was kept."""
+        return self._answer
 
     async def prepare(self) -> None:
         self._prepared = prepare(self.bound, await self._secrets.injection(self.bound))
@@ -69,7 +86,7 @@ class HttpWork:
 
     def exchange(self, line: Line, deadline: float) -> Exchange:
         prepared, limits = self._ready, self._limits()
-        self._sink = self._results.sink(self._invocation_id, prepared)
+        self._sink = self._results.sink(self._invocation_id, prepared) if self._stored else MemorySink(prepared)
         exchange = self._wire().exchange(
             prepared.request,
             line=line,
@@ -90,30 +107,71 @@ class HttpWork:
     def started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
         self._receiving.start(headers)
 
-    def verdict(self, evidence: HttpEvidence) -> Verdict:
-        return oc.http_verdict(evidence, self.bound.meaning)
-
     def deadline_verdict(self, evidence: HttpEvidence, *, caller_gone: bool) -> Verdict:
         return oc.deadline_verdict(evidence, self.bound.meaning, caller_gone=caller_gone)
 
     async def keep(self, evidence: HttpEvidence) -> Kept:
-        return await self._receiving.finish()
+        if not evidence.complete:
+            return await self._receiving.cut(evidence.body_bytes)
+        kept = await self._receiving.finish()
+        if evidence.status is not None:
+            self._answer = Answer(evidence.status, oc.joined(kept.headers), await self._readable(kept))
+        return kept
+
+    async def _readable(self, kept: Kept) -> bytes | None:
+        """The body as a contract reads it; None where it cannot be read whole."""
+        body = kept.body
+        if isinstance(self._sink, MemorySink):
+            return self._sink.body
+        if not self.bound.reads_body or body.undecodable is not None or body.truncated_at is not None:
+            return None
+        if kept.inline is not None:
+            return kept.inline
+        if body.stored_bytes > READ_MAX:
+            return None
+        try:
+            return b"".join([await self._results.chunk(body, n) for n in range(body.chunks)])
+        except ResultUnreadable:
+            return None
+
+    def verdict(self, evidence: HttpEvidence) -> Verdict:
+        verdict = oc.http_verdict(evidence, self.bound.meaning)
+        if self._answer is None or not evidence.complete:
+            return verdict
+        return judged(verdict, self._answer, self.bound.contract, self.bound.meaning)
+
+    def findings(self, verdict: Verdict) -> Findings:
+        bound, contract, answer = self.bound, self.bound.contract, self._answer
+        if answer is None:
+            return Findings()
+        job = None
+        if contract.job is not None and verdict.code is Code.JOB_ACCEPTED:
+            job = job_reference(contract.job, answer, bound.target.url)
+        items = None
+        if contract.batch is not None and bound.items is not None:
+            items = outcomes(contract.batch, bound.items, verdict.outcome, answer)
+        version = consistency(bound.read_for, contract.read, answer) if bound.effect is Effect.READ else None
+        follow = job is not None and may_follow(job, bound.target, bound.credential)
+        return Findings(items, job, follow, version)
 
     def completed(self, evidence: HttpEvidence, kept: Kept) -> ev.RemoteResponseComplete:
         return ev.RemoteResponseComplete(
-            completion=evidence.completion or "",
+            completion=evidence.completion or oc.RECEIPT,
             status=evidence.status,
             headers=chosen(kept.headers),
             remote_request_id=remote_request_id(kept.headers),
             length=evidence.body_bytes,
-            sha256=f"sha256:{kept.body.sha256}",
+            sha256=f"sha256:{kept.body.sha256}" if evidence.complete else None,
         )
 
     def retry_after_s(self, evidence: HttpEvidence) -> float | None:
-        return retry_after(evidence.headers, self._clock.wall())
+        named = self.bound.contract.retry.after
+        now = self._clock.wall()
+        wait_s = retry_after(evidence.headers, now, name=named.header, epoch=named.epoch) if named else None
+        return wait_s if wait_s is not None else retry_after(evidence.headers, now)
 
     def diagnostic(self, evidence: HttpEvidence) -> Mapping[str, Any] | None:
-        if not evidence.diagnostic:
+        if not evidence.diagnostic or not self._stored:
             return None
         cleaned = self._secrets.redacted(self.bound, evidence.diagnostic[: self._limits().diagnostic])
         return {
@@ -135,7 +193,7 @@ class HttpWork:
         return self._prepared
 
     @property
-    def _receiving(self) -> ResultSink:
+    def _receiving(self) -> ResultSink | MemorySink:
         assert self._sink is not None, "exchange comes first"
         return self._sink
 

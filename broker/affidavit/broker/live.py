@@ -12,9 +12,17 @@ from dataclasses import dataclass, field
 
 from affidavit.broker.bound import Bound
 from affidavit.broker.stop import Stop
-from affidavit.broker.terms import InvocationId, SessionId
+from affidavit.broker.terms import InvocationId, Micros, SessionId
 from affidavit.broker.work import Exchange, Work
 from affidavit.journal import Receipt
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """The right to repeat `of`, for as long as nobody takes the next generation (R47)."""
+
+    of: InvocationId
+    generation: int
 
 
 @dataclass(slots=True)
@@ -38,6 +46,12 @@ class Live:
     interrupt: Callable[[], object] | None = None
     """Ends what the engine waits for before the line."""
     _watch: asyncio.Future[None] | None = None
+    lease: Lease | None = None
+    """Of a repeat: looked at again right before its dispatch."""
+    pause_s: float = 0.0
+    """How long a repeat waits before anything else: the target asked for it."""
+    until: Micros | None = None
+    """A repeat whose right ends then (its key's window, the recovery deadline) is not dispatched later."""
 
     @property
     def bound(self) -> Bound:

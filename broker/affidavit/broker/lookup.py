@@ -7,7 +7,7 @@ fresh. Everything else, a failed look-up included, proves nothing and is recorde
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -18,6 +18,20 @@ from affidavit.broker.signs import Answer
 from affidavit.broker.terms import Outcome, Retry
 
 SHOWN_MAX = 80
+
+OFFSETS_S = (1.0, 2.0, 5.0, 10.0, 30.0)
+EACH_S = 60.0
+"""Look-ups come so long after a verdict, then each minute until the recovery deadline (interface, section 7)."""
+
+
+def pauses() -> Iterator[float]:
+    """The pause before each look-up."""
+    before = 0.0
+    for offset in OFFSETS_S:
+        yield offset - before
+        before = offset
+    while True:
+        yield EACH_S
 
 
 class Worth(StrEnum):

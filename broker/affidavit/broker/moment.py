@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import time
 from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
 from typing import Protocol
 
 from affidavit.broker.terms import InvocationId, Micros, OperationId
@@ -19,6 +22,11 @@ class Clock(Protocol):
 
     def boot(self) -> float: ...
 
+    def boot_id(self) -> str | None:
+        """Which boot it is: `boot` of two times can be compared only within one."""
+
+    async def sleep(self, seconds: float) -> None: ...
+
 
 class SystemClock:
     def wall(self) -> Micros:
@@ -26,6 +34,49 @@ class SystemClock:
 
     def boot(self) -> float:
         return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+    def boot_id(self) -> str | None:
+        return _boot_id()
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+
+@cache
+def _boot_id() -> str | None:
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+
+
+class Elapsed:
+    """What two clocks say together: whatever must not last too long ends by the later, whatever must have lasted long
+    enough has done so by the earlier. So neither a set clock nor a suspend opens a window again (R46)."""
+
+    def __init__(self, clock: Clock, not_before: Micros) -> None:
+        """`not_before`: the newest time that is on record."""
+        self._clock = clock
+        self._wall = Micros(max(clock.wall(), not_before))
+        self._boot = clock.boot()
+
+    def now(self) -> Micros:
+        """The latest that it may be now."""
+        return Micros(max(self._clock.wall(), after(self._wall, self._clock.boot() - self._boot)))
+
+    def now_since(self, at: Micros, boot: float | None, boot_id: str | None) -> Micros:
+        """The same, by a time that is on record with its boot clock, too."""
+        now = self.now()
+        if boot is None or boot_id is None or boot_id != self._clock.boot_id():
+            return now
+        return Micros(max(now, after(at, self._clock.boot() - boot)))
+
+    def at_least_s(self, at: Micros, boot: float | None, boot_id: str | None) -> float:
+        """How many seconds have surely passed since `at`."""
+        by_wall = (self._clock.wall() - at) / SECOND
+        if boot is None or boot_id is None or boot_id != self._clock.boot_id():
+            return by_wall
+        return min(by_wall, self._clock.boot() - boot)
 
 
 def after(at: Micros, seconds: float) -> Micros:

@@ -169,22 +169,43 @@ class OperatorSide:
             inv = self._core.projection.get(invocation_id)
             if inv is None:
                 raise OperatorRefused("not_known", "No such invocation is recorded here.", field="invocation_id")
-            if item is not None:
-                raise OperatorRefused("not_known", "This action has no items.", field="item")
         except OperatorRefused:
             overwrite(passphrase)
             raise
         await self.check_passphrase(passphrase)
         self._require_open()
+        inv = self._core.projection.get(invocation_id) or inv
+        if item is not None and item not in [known.key for known in inv.items or ()]:
+            raise OperatorRefused("not_known", "This action has no such item.", field="item")
         try:
             inv, receipt = self._core.projection.record(invocation_id, settled, barrier=True)
             await receipt.durable()
         except IllegalMove:
-            raise _not_attestable(self._core.projection.get(invocation_id) or inv) from None
+            raise self._not_attestable(inv, settled) from None
         except JournalPoisoned as poisoned:
             raise OperatorRefused("poisoned", str(poisoned), remedy=poisoned.remedy) from None
-        self._core.spool.drop(invocation_id)
-        return {**self._shown(inv), "record": inv.settlement_record}
+        if item is None:
+            self._core.spool.drop(invocation_id)
+        record = next((known.record for known in inv.items or () if known.key == item), inv.settlement_record)
+        return {**self._shown(inv), "record": record}
+
+    def _not_attestable(self, inv: Invocation, attested: ev.OutcomeSettled) -> OperatorRefused:
+        """Why not. What contradicts a stronger source is appended beside it, and is an alert (verdicts, section 5)."""
+        if attested.item is not None:
+            return _item_not_attestable(inv, attested.item)
+        settled = inv.state is State.SETTLED and inv.source is not Source.OPERATOR_ATTESTED
+        if settled and inv.outcome is not attested.outcome:
+            self._core.engine.dispute(inv, f"the operator attests {attested.outcome}: {attested.note}")
+        return _not_attestable(inv)
+
+    async def alert_close(self, alert_id: int, passphrase: bytearray) -> Json:
+        """Close an alert that was looked into. It stays in the journal."""
+        await self.check_passphrase(passphrase)
+        alert = self._core.alerts.get(alert_id)
+        if alert is None:
+            raise OperatorRefused("not_known", "No such alert is open.", field="alert_id")
+        self._core.alerts.close(alert.which, alert.says, by="operator")
+        return {"closed": alert_id}
 
     # -- credentials
 
@@ -431,7 +452,8 @@ class OperatorSide:
                 body = core.results.view(inv.body, operator=True)
             except ResultUnreadable:
                 body = None
-        out = envelope(inv, core.projection.operation_of(inv), core.clock.wall(), BodyView(seal, body))
+        operation = core.projection.operation_of(inv)
+        out = envelope(inv, operation, core.now_of(operation), BodyView(seal, body, job=core.job_of(inv)))
         out["events"] = events_of(core, inv, sealed=core.locked)
         out["title"] = inv.title
         out["agent"] = inv.agent
@@ -504,6 +526,22 @@ def _not_attestable(inv: Invocation) -> OperatorRefused:
         field="invocation_id",
         remedy="Wait for its deadline, or cancel it.",
     )
+
+
+def _item_not_attestable(inv: Invocation, key: str) -> OperatorRefused:
+    item = next((known for known in inv.items or () if known.key == key), None)
+    if item is None or inv.state is State.OPEN:
+        return OperatorRefused(
+            "conflict", "It is still running.", field="invocation_id", remedy="Wait for its deadline."
+        )
+    if item.source is Source.OPERATOR_ATTESTED:
+        return OperatorRefused(
+            "conflict",
+            f"It was attested as {item.outcome} in record {item.record}.",
+            field="supersedes",
+            remedy=f"To correct it, name that record: --supersedes {item.record}",
+        )
+    return OperatorRefused("conflict", f"The target's answer says {item.outcome} of this item.", field="item")
 
 
 def _too_late() -> OperatorRefused:

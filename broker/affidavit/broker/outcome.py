@@ -142,6 +142,8 @@ class Invocation:
     partial: bool = False
     seen: frozenset[Kind] = frozenset()
     last: Confirmed | None = None
+    lease: ev.LeaseTaken | None = None
+    """Who may repeat it, or did."""
     operation_id: OperationId | None = None
     correlation_id: str | None = None
     program: str | None = None
@@ -543,7 +545,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
         case ev.OutcomeDisputed():
             return {"disputed": True}
         case ev.LeaseTaken():
-            return {"generation": event.generation}
+            return {"generation": event.generation, "lease": event}
         case ev.ResultDelivered():
             return {"delivery": "acknowledged"}
         case ev.DeliveryFailed():

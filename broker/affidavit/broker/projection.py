@@ -36,6 +36,9 @@ KEPT = 256
 """Finished invocations kept in memory; older ones are read back from the journal."""
 
 
+JOB_STAGE = str(Kind.JOB_OPENED).lower()
+"""The last stage of a job that is followed: look-ups confirm nothing."""
+
 BEGINNINGS = (ev.ActionAccepted, ev.JobOpened)
 """Events of an invocation whose id was just made: nothing of it needs to be looked for."""
 
@@ -81,8 +84,10 @@ class Projection:
         barrier: bool = False,
         blobs: Sequence[Blob] = (),
         at: Micros | None = None,
+        job: tuple[InvocationId, ev.JobOpened] | None = None,
     ) -> tuple[Invocation, Receipt]:
-        """Append events of one invocation, in order, as of `at` (now). Raises IllegalMove; then nothing changed."""
+        """Append events of one invocation, in order, as of `at` (now); and, in the same transaction, the beginning of
+        the `job` that it accepted. Raises IllegalMove; then nothing changed."""
         at = at if at is not None else self._clock.wall()
         held = self._held.get(invocation_id)
         if held is None and not isinstance(events[0], BEGINNINGS):
@@ -92,20 +97,25 @@ class Projection:
 
         def project(seqs: Sequence[int]) -> Sequence[ActionRow]:
             inv = before
-            for seq, event in zip(seqs, events, strict=True):
+            for seq, event in zip(seqs, events, strict=False):
                 inv = apply(inv, event, invocation_id=invocation_id, seq=seq, at=at)
             assert inv is not None
-            clear = self._clear(inv, held)
-            folded.append((inv, clear))
-            return (_row(inv, clear),)
+            folded.append((inv, self._clear(inv, held)))
+            if job is not None:
+                opened = apply(None, job[1], invocation_id=job[0], seq=seqs[-1], at=at)
+                folded.append((opened, self._clear(opened, None)))
+            return [_row(*each) for each in folded]
 
         drafts = [Draft(str(e.kind), invocation_id, ev.encode(e), at) for e in events]
+        if job is not None:
+            drafts.append(Draft(str(job[1].kind), job[0], ev.encode(job[1]), at))
         receipt = self._journal.append(drafts, project, barrier=barrier, blobs=blobs)
-        inv, clear = folded[0]
-        self._hold(_Held(inv, receipt, clear), new=held is None)
-        for listener in self._listeners:
-            listener(inv)
-        return inv, receipt
+        for (inv, clear), is_new in zip(folded, (held is None, True), strict=False):
+            self._hold(_Held(inv, receipt, clear), new=is_new)
+        for inv, _ in folded:
+            for listener in self._listeners:
+                listener(inv)
+        return folded[0][0], receipt
 
     def note(self, kind: Kind, payload: dict[str, Any], *, barrier: bool = False) -> Receipt:
         """Append a record that belongs to no invocation."""
@@ -153,8 +163,8 @@ class Projection:
             return operation
         return Operation((*operation.members, inv))
 
-    def unresolved_by_effect(self, effect_digest: str) -> Invocation | None:
-        """A write of this effect that is open, or whose operation is unknown; the newest."""
+    def unresolved_by_effect(self, effect_digest: str, *, besides: OperationId | None = None) -> Invocation | None:
+        """A write of this effect that is open, or whose operation is unknown; the newest, `besides` one operation's."""
         found = [h.inv for h in self._held.values() if h.inv.effect_digest == effect_digest]
         known = {i.invocation_id for i in found}
         for view in self._reader.unsettled_by_effect(self._digest("effect", effect_digest)):
@@ -163,7 +173,7 @@ class Projection:
                 if older is not None:
                     found.append(older)
         for inv in sorted(found, key=lambda i: i.accepted_record, reverse=True):
-            if inv.effect is not Effect.WRITE:
+            if inv.effect is not Effect.WRITE or (besides is not None and inv.operation_id == besides):
                 continue
             if not inv.finished or self.operation_of(inv).outcome()[0] is Outcome.UNKNOWN:
                 return inv
@@ -178,11 +188,11 @@ class Projection:
         return self.get(InvocationId(views[0].invocation_id)) if views else None
 
     def unknown(self) -> list[Invocation]:
-        """Invocations whose own outcome is unknown and whose verdict is recorded, oldest first."""
+        """Invocations whose verdict is recorded and whose own outcome, or an item's, is unknown; oldest first."""
         ids = [InvocationId(v.invocation_id) for v in self._reader.unknown_actions()]
-        ids += [i for i, h in self._held.items() if h.inv.state is State.UNKNOWN]
+        ids += [i for i, h in self._held.items() if _row_state(h.inv) is State.UNKNOWN]
         found = [self.get(i) for i in dict.fromkeys(ids)]
-        return sorted((i for i in found if i and i.state is State.UNKNOWN), key=lambda i: i.accepted_record)
+        return sorted((i for i in found if i and _row_state(i) is State.UNKNOWN), key=lambda i: i.accepted_record)
 
     def open(self) -> list[Invocation]:
         return [h.inv for h in self._held.values() if not h.inv.finished]
@@ -317,7 +327,7 @@ def _row(inv: Invocation, clear: _Clear) -> ActionRow:
         accepted_at=inv.accepted_at,
         dispatched_at=inv.dispatched_at,
         settled_at=inv.settled_at,
-        state=str(inv.state),
+        state=str(_row_state(inv)),
         phase=str(inv.phase),
         outcome=str(inv.outcome),
         code=str(inv.code),
@@ -364,7 +374,7 @@ class _Durable(Receipt):
 
 def bound(inv: Invocation) -> bool:
     """Whether the operation id is bound: only from PREFLIGHT_VALIDATED on (interface, Operations)."""
-    return Kind.PREFLIGHT_VALIDATED in inv.seen or (inv.partial and inv.operation_id is not None)
+    return Kind.PREFLIGHT_VALIDATED in inv.seen or inv.is_job or (inv.partial and inv.operation_id is not None)
 
 
 def clear(inv: Invocation) -> Invocation:
@@ -398,17 +408,29 @@ def clear(inv: Invocation) -> Invocation:
         observation=None,
         diagnostic=None,
         message=None,
+        items=None,
+        items_sealed=inv.has_unknown_items,
+        job=None,
+        consistency=None,
+        looked=None,
         settlement=None,
     )
 
 
+def _row_state(inv: Invocation) -> State:
+    """The row's state: what has an unknown part stands in the index of what is unknown."""
+    return State.UNKNOWN if inv.state is State.SETTLED and inv.has_unknown_items else inv.state
+
+
 def from_columns(view: ActionView) -> Invocation:
     """What the clear columns alone say of an invocation."""
-    state = State(view.state)
+    in_part = view.state == State.UNKNOWN and view.outcome != Outcome.UNKNOWN
     return Invocation(
         invocation_id=InvocationId(view.invocation_id),
-        state=state,
+        state=State.SETTLED if in_part else State(view.state),
+        items_sealed=in_part,
         partial=True,
+        seen=frozenset({Kind.JOB_OPENED}) if view.last_stage == JOB_STAGE else frozenset(),
         accepted_at=Micros(view.accepted_at or 0),
         accepted_record=view.accepted_record or 0,
         phase=Phase(view.phase or Phase.VALIDATION),

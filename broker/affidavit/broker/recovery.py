@@ -17,8 +17,8 @@ def recover(projection: Projection) -> list[InvocationId]:
     last = None
     for invocation_id in projection.open_in_journal():
         inv = projection.get(invocation_id)
-        if inv is None or inv.finished:
-            continue
+        if inv is None or inv.finished or inv.is_job:
+            continue  # a job stays open: it is followed
         _, last = projection.record(invocation_id, at_rest(inv))
         found.append(invocation_id)
     if last is not None:

@@ -99,7 +99,7 @@ class Results:
 
         What is withheld is shown to the operator alone.
         """
-        hidden = body.withheld and not operator
+        hidden = body.withheld and (not operator or body.place == "none")
         shown: dict[str, Any] = {
             "bytes": body.bytes,
             "sha256": body.sha256,
@@ -114,6 +114,8 @@ class Results:
             shown["undecodable"] = body.undecodable
         if body.withheld:
             shown["withheld"] = True
+        if body.cut and body.place == "none":
+            shown |= {"sha256": None, "delivered_sha256": None}
         if not shown["inline"]:
             return shown
         whole = self._inline(body)

@@ -54,6 +54,7 @@ _UNKNOWN: dict[tuple[Code, str | None], str] = {
         "Answered completely, but the part of the answer that decides could not be read."
     ),
     (Code.REMOTE_DEADLINE, None): "It was sent. No answer came within the deadline. It may still be running.",
+    (Code.REMOTE_DEADLINE, "job"): "It was accepted. The job had not ended by its recovery deadline.",
     (Code.REMOTE_RESULT_INCOMPLETE, None): ("It was sent. The answer broke off or was malformed, and does not count."),
     (Code.CALLER_CANCELLED, None): "It was sent, then the caller cancelled. That does not undo it.",
     (Code.CALLER_CANCELLED, "caller_ended"): "It was sent, then the caller ended. That does not undo it.",
@@ -64,6 +65,20 @@ _UNKNOWN: dict[tuple[Code, str | None], str] = {
     (Code.RESULT_STORAGE_FAILED, None): (
         "An answer came but could not be stored. Free some space; until then it counts as unknown."
     ),
+}
+
+
+def refused(code: Code, needs: str | None) -> str:
+    """The sentence of a repeat that was refused; nothing was sent."""
+    return _REFUSED_NEEDS_REQUEST if needs == "request" else _REFUSED[code]
+
+
+_REFUSED_NEEDS_REQUEST = "Nothing was sent again. The request is no longer kept here; give it once more."
+
+_REFUSED = {
+    Code.RETRY_BUDGET_EXHAUSTED: "Nothing was sent again. All attempts of this operation are used up.",
+    Code.LEASE_LOST: "Nothing was sent again. Another repeat of this operation is under way.",
+    Code.RETRY_REFUSED: "Nothing was sent again. A repeat is not safe here; look at the target first.",
 }
 
 
@@ -122,8 +137,12 @@ def _answered(inv: Invocation, code: Code) -> str:
     if status is None:
         return "Answered completely. The status is sealed."
     match code:
-        case Code.JOB_ACCEPTED:
+        case Code.JOB_ACCEPTED if inv.job is None:
             return "Accepted without a reference, so it cannot be followed. Accepted is not done."
+        case Code.JOB_ACCEPTED if inv.job is not None and inv.job.operation_id is not None:
+            return f"Accepted, which is not done. The job is followed as operation {inv.job.operation_id}."
+        case Code.JOB_ACCEPTED:
+            return "Accepted. Its status URL lies outside of what may be asked, so it is shown and not followed."
         case Code.REMOTE_RESULT_INCOMPLETE:
             return f"The target gave its receipt (status {status}). The rest of its answer broke off and is no result."
         case Code.REDIRECT_NOT_FOLLOWED:

@@ -8,16 +8,19 @@ here, and through it the peer does: memory stays the same however much comes and
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TypeVar
 
+from affidavit.broker.decode import coding_names
 from affidavit.broker.events import StoredBody
 from affidavit.broker.headers import Pairs
 from affidavit.broker.intake import Intake, Taken
 from affidavit.broker.outcome import joined
+from affidavit.broker.prepare import Prepared
 from affidavit.broker.redact import Forms, redact_headers
 from affidavit.journal import Blob
 
@@ -143,6 +146,11 @@ class ResultSink:
             body = replace(body, redactions=body.redactions + self._in_headers)
         return Kept(self._headers, body, taken.blobs, taken.inline)
 
+    async def cut(self, received: int) -> Kept:
+        """Drop the body of an answer that broke off behind a head that settled the matter."""
+        await self.discard()
+        return Kept(self._headers, _nothing(received, cut=True))
+
     async def discard(self) -> None:
         """Drop what was kept: the answer is no result."""
         if self._pump is not None:
@@ -152,3 +160,63 @@ class ResultSink:
     def _begun(self) -> Pump:
         assert self._pump is not None, "the head comes first"
         return self._pump
+
+
+MEMORY_MAX = 1024 * 1024
+"""Bytes of an answer that are held in memory alone; of a longer one nothing is."""
+
+
+class MemorySink:
+    """Takes an answer that may hold new secrets: its body is held here, for one reader, and kept nowhere."""
+
+    def __init__(self, prepared: Prepared) -> None:
+        self._forms = Forms((prepared.secret,) if prepared.secret else (), prepared.whole)
+        self._headers: Pairs = ()
+        self._digest = hashlib.sha256()
+        self._bytes = 0
+        self._held: bytearray | None = bytearray()
+        self._plain = True
+
+    @property
+    def body(self) -> bytes | None:
+        """What came, uncoded; None where it was longer than MEMORY_MAX, or coded, which nobody asked for."""
+        return bytes(self._held) if self._held is not None and self._plain else None
+
+    def start(self, headers: Pairs) -> None:
+        self._headers, _ = redact_headers(headers, self._forms)
+        self._plain = not coding_names(joined(headers).get("content-encoding"))
+
+    async def write(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._bytes += len(data)
+        if self._held is not None and self._bytes <= MEMORY_MAX:
+            self._held += data
+        else:
+            self._held = None
+
+    async def finish(self) -> Kept:
+        return Kept(self._headers, replace(_nothing(self._bytes), sha256=self._digest.hexdigest(), withheld=True))
+
+    async def cut(self, received: int) -> Kept:
+        await self.discard()
+        return Kept(self._headers, _nothing(received, cut=True))
+
+    async def discard(self) -> None:
+        self._held = None
+
+
+def _nothing(received: int, *, cut: bool = False) -> StoredBody:
+    """A body of which nothing is kept."""
+    empty = hashlib.sha256(b"").hexdigest()
+    return StoredBody(
+        place="none",
+        name="",
+        key="",
+        bytes=received,
+        sha256=empty,
+        stored_bytes=0,
+        delivered_sha256=empty,
+        chunks=0 if cut else 1,
+        text=False,
+        cut=cut,
+    )

@@ -30,6 +30,7 @@ from affidavit.broker.wire.ssh.port import (
     SshWire,
     Stream,
 )
+from affidavit.broker.work import Findings
 
 
 class Way(Protocol):
@@ -120,6 +121,9 @@ class SshWork:
 
     def verdict(self, evidence: SshEvidence) -> Verdict:
         return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits)
+
+    def findings(self, verdict: Verdict) -> Findings:
+        return Findings()
 
     def deadline_verdict(self, evidence: SshEvidence, *, caller_gone: bool) -> Verdict:
         return oc.ssh_deadline_verdict(evidence, self.bound.meaning, self.bound.exits, caller_gone=caller_gone)

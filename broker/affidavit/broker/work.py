@@ -7,6 +7,7 @@ a request of its wire is built, taken apart again, sent, judged by the tables of
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from affidavit.broker import events as ev
@@ -49,6 +50,16 @@ class Exchange(Protocol):
     def close(self) -> None: ...
 
 
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """What a contract finds in a complete answer beside its verdict. `follow`: the job's status URL may be asked."""
+
+    items: tuple[ev.Item, ...] | None = None
+    job: ev.JobReference | None = None
+    follow: bool = False
+    consistency: Mapping[str, Any] | str | None = None
+
+
 class Work(Protocol):
     """One action's work. Its methods are called on the broker's loop, in the order in which they stand here."""
 
@@ -67,14 +78,17 @@ class Work(Protocol):
     def started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
         """The answer has begun."""
 
-    def verdict(self, evidence: Any) -> Verdict:
-        """Of an exchange that crossed the line and has ended."""
-
     def deadline_verdict(self, evidence: Any, *, caller_gone: bool) -> Verdict:
         """Of one that still runs at the deadline."""
 
     async def keep(self, evidence: Any) -> Kept:
         """Make what the answer brought durable, but for blobs, which go with the record. Raises FileUnwritable."""
+
+    def verdict(self, evidence: Any) -> Verdict:
+        """Of an exchange that crossed the line and has ended; of a complete one once it was kept."""
+
+    def findings(self, verdict: Verdict) -> Findings:
+        """Beside a definite verdict."""
 
     def completed(self, evidence: Any, kept: Kept) -> ev.RemoteResponseComplete:
         """The record of a complete answer."""

@@ -7,7 +7,7 @@ says in words what it promises, `plant_key` and `plant_ids` put into a request w
 from affidavit.broker.contract.answers import answers, explain, told
 from affidavit.broker.contract.model import Contract, HttpMatch, SshMatch, Standing
 from affidavit.broker.contract.parse import ContractRefused, Problem, parse
-from affidavit.broker.contract.planting import Planted, check_key, make_key, plant_ids, plant_key
+from affidavit.broker.contract.planting import Planted, carries_key, check_key, make_key, plant_ids, plant_key
 from affidavit.broker.contract.select import DEFAULT_READ, DEFAULT_WRITE, Conflict, ContractSet
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "SshMatch",
     "Standing",
     "answers",
+    "carries_key",
     "check_key",
     "explain",
     "make_key",

@@ -15,7 +15,7 @@ from email.utils import format_datetime
 from urllib.parse import parse_qsl, quote
 
 from affidavit.broker.contract.model import Contract, Correlation, IdempotencyTerms, PlaceKind
-from affidavit.broker.contract.pointer import CannotPlant, NotJson, plant
+from affidavit.broker.contract.pointer import CannotPlant, NotJson, find, load_json, plant
 from affidavit.broker.limits import Limits
 from affidavit.broker.refusal import Refused
 from affidavit.broker.target import HttpTarget, parse_http
@@ -80,6 +80,22 @@ def plant_key(
     date = format_datetime(datetime.fromtimestamp(first_asked // 1_000_000, UTC), usegmt=True)
     companions = tuple((companion, date) for companion in terms.companions)
     return Planted((*headers, *companions), target, body)
+
+
+def carries_key(terms: IdempotencyTerms, key: str, *, headers: Headers, target: HttpTarget, body: bytes) -> bool:
+    """Whether `key` stands in a request at the place of these terms, and nothing else does. Names in lower case."""
+    match terms.at.kind:
+        case PlaceKind.HEADER:
+            found = [value for name, value in headers if name == terms.at.name.lower()]
+            return found == [_quoted(key) if terms.quoted else key]
+        case PlaceKind.QUERY:
+            given = parse_qsl(target.query or "", keep_blank_values=True)
+            return [value for name, value in given if name == terms.at.name] == [key]
+        case _:
+            try:
+                return bool(find(load_json(body), terms.at.name) == key)
+            except NotJson:
+                return False
 
 
 def plant_ids(

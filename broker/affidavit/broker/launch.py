@@ -1,0 +1,109 @@
+"""Launching an admitted action: its first records, its place among the live ones, and its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from affidavit.broker import events as ev
+from affidavit.broker.admission import Admitted, card_of
+from affidavit.broker.live import Lease, Live
+from affidavit.broker.moment import after
+from affidavit.broker.outcome import Invocation
+from affidavit.broker.request import HttpAsk
+from affidavit.broker.session import Session
+from affidavit.broker.spool import needed
+from affidavit.broker.terms import Micros
+
+if TYPE_CHECKING:
+    from affidavit.broker.core import Core
+    from affidavit.broker.engine import Permit
+
+
+def launch(core: Core, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
+    """Record the acceptance and start the action."""
+    live = _accepted(core, session, ask, admitted)
+    core.spawn(_act(core, live, _permit(core, admitted)))
+    return live
+
+
+def launch_repeat(
+    core: Core,
+    session: Session,
+    ask: HttpAsk,
+    admitted: Admitted,
+    record: Invocation,
+    *,
+    pause_s: float,
+    until: Micros | None,
+) -> Live:
+    """Record a repeat's acceptance and, on the invocation that it repeats, its lease; then start it (R47).
+
+    It waits `pause_s` first, and is not dispatched from `until` on.
+    """
+    live = _accepted(core, session, ask, admitted)
+    held_s = core.limits.lease_s + pause_s + (core.desk.longest_s() if admitted.asks else 0.0)
+    lease = ev.LeaseTaken(record.generation + 1, live.invocation_id, after(admitted.at, held_s))
+    core.projection.record(record.invocation_id, lease)
+    live.lease = Lease(record.invocation_id, lease.generation)
+    live.pause_s, live.until = pause_s, until
+    core.spawn(_act(core, live, _permit(core, admitted)))
+    return live
+
+
+def _accepted(core: Core, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
+    bound = admitted.bound
+    invocation_id = admitted.invocation_id
+    accepted = ev.ActionAccepted(
+        session=session.session_id,
+        program=session.program,
+        agent=agent_name(session),
+        operation_id=bound.operation_id,
+        correlation_id=bound.correlation_id,
+        request_fingerprint=bound.request_fingerprint,
+        asked=asked(ask),
+        reason=bound.reason,
+        retry_of=bound.retry_of,
+    )
+    _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
+    live = Live(invocation_id, core.http_work(invocation_id, bound), receipt, {session.session_id})
+    core.lives[invocation_id] = live
+    core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
+    return live
+
+
+def _permit(core: Core, admitted: Admitted) -> Permit:
+    return card_of(core, admitted.invocation_id, admitted.bound) if admitted.asks else admitted.permit
+
+
+async def _act(core: Core, live: Live, permit: Permit) -> None:
+    try:
+        await core.engine.run(live, permit)
+    finally:
+        core.loop.call_soon(_retire, core, live)  # after those who wait have answered
+
+
+def _retire(core: Core, live: Live) -> None:
+    core.lives.pop(live.invocation_id, None)
+    inv = core.projection.get(live.invocation_id)
+    if inv is None or not needed(inv, core.clock.wall(), core.limits.recovery_s):
+        core.spool.drop(live.invocation_id)
+    core.changed()
+
+
+def agent_name(session: Session) -> str:
+    """The asking program as records name it, by the kernel: `node, process 48213`."""
+    process = session.provenance.process
+    return f"{process.name}, process {process.pid}"
+
+
+def asked(ask: HttpAsk) -> dict[str, Any]:
+    """What was asked, as the record keeps it: no body, no header values (R62)."""
+    return {
+        "method": ask.method,
+        "url": ask.target.url,
+        "headers": [h.shown for h in ask.headers],
+        "body_bytes": len(ask.body),
+        "deadline_s": ask.deadline_s,
+        "read_for": ask.read_for,
+        "acknowledge_unresolved": ask.acknowledge_unresolved,
+    }
