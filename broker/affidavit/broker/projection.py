@@ -73,6 +73,8 @@ class Projection:
         self._held: OrderedDict[InvocationId, _Held] = OrderedDict()
         self._operations: dict[OperationId, list[InvocationId]] = {}
         self._listeners: list[Callable[[Invocation], None]] = []
+        self._unknown: set[InvocationId] | None = None
+        """What has an unknown part, looked up once and kept: this process alone writes the journal."""
         self.opener: Opener | None = None
 
     # -- writing
@@ -130,6 +132,7 @@ class Projection:
         held = self._held.get(inv.invocation_id)
         if held is not None:
             held.inv = inv
+            self._mark(inv)
         for listener in self._listeners:
             listener(inv)
 
@@ -189,9 +192,10 @@ class Projection:
 
     def unknown(self) -> list[Invocation]:
         """Invocations whose verdict is recorded and whose own outcome, or an item's, is unknown; oldest first."""
-        ids = [InvocationId(v.invocation_id) for v in self._reader.unknown_actions()]
-        ids += [i for i, h in self._held.items() if _row_state(h.inv) is State.UNKNOWN]
-        found = [self.get(i) for i in dict.fromkeys(ids)]
+        if self._unknown is None:
+            self._unknown = {InvocationId(v.invocation_id) for v in self._reader.unknown_actions()}
+            self._unknown |= {i for i, h in self._held.items() if _row_state(h.inv) is State.UNKNOWN}
+        found = [self.get(i) for i in self._unknown]
         return sorted((i for i in found if i and _row_state(i) is State.UNKNOWN), key=lambda i: i.accepted_record)
 
     def open(self) -> list[Invocation]:
@@ -253,6 +257,7 @@ class Projection:
     def _hold(self, held: _Held, *, new: bool) -> None:
         inv = held.inv
         self._held[inv.invocation_id] = held
+        self._mark(inv)
         if inv.operation_id is not None and bound(inv):
             ids = self._operations.get(inv.operation_id)
             if ids is None:
@@ -263,6 +268,11 @@ class Projection:
                 ids.append(inv.invocation_id)
         if len(self._held) > KEPT:
             self._evict()
+
+    def _mark(self, inv: Invocation) -> None:
+        if self._unknown is not None:
+            mark = self._unknown.add if _row_state(inv) is State.UNKNOWN else self._unknown.discard
+            mark(inv.invocation_id)
 
     def _evict(self) -> None:
         done = (held.inv for held in self._held.values() if held.inv.finished and held.receipt.done)
