@@ -256,7 +256,12 @@ class Peer:
     """Listens on loopback from `async with` to its end. `calls` are its connections in order."""
 
     def __init__(
-        self, script: Script, *, access: Access | None = None, host_keys: tuple[paramiko.PKey, ...] = ()
+        self,
+        script: Script,
+        *,
+        access: Access | None = None,
+        host_keys: tuple[paramiko.PKey, ...] = (),
+        rcvbuf: int | None = None,
     ) -> None:
         self.script = script
         self.access = access or Access()
@@ -265,11 +270,14 @@ class Peer:
         self.failures: list[BaseException] = []
         self.release = threading.Event()
         self.port = 0
+        self._rcvbuf = rcvbuf
         self._threads: list[threading.Thread] = []
         self._called = threading.Condition()
 
     async def __aenter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
+        if self._rcvbuf is not None:
+            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._rcvbuf)
         self.port = self._listener.getsockname()[1]
         self._accepting = threading.Thread(target=self._accept, daemon=True)
         self._accepting.start()

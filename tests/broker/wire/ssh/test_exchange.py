@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
@@ -15,6 +16,7 @@ from tests.broker.wire.ssh.peer import PASSWORD, Access, Call, Peer
 from affidavit.broker.secret import Secret, SecretWiped
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire.port import Connection, Fault, SetupFault
+from affidavit.broker.wire.ssh import pipe
 from affidavit.broker.wire.ssh.channel import Kind
 from affidavit.broker.wire.ssh.exchange import ParamikoWire
 from affidavit.broker.wire.ssh.fields import Fields, string, uint32
@@ -519,8 +521,9 @@ async def test_a_signal_goes_out_as_the_protocol_has_it(wire: ParamikoWire) -> N
 # Bounds
 
 
-async def test_a_peer_that_asks_and_never_reads_is_cut_off(wire: ParamikoWire) -> None:
+async def test_a_peer_that_asks_and_never_reads_is_cut_off(wire: ParamikoWire, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each request wants an answer; the answers are not read. They are not kept without bound."""
+    monkeypatch.setattr(pipe, "UNSENT_MAX", 4096)
 
     def script(call: Call) -> None:
         call.accept()
@@ -529,9 +532,18 @@ async def test_a_peer_that_asks_and_never_reads_is_cut_off(wire: ParamikoWire) -
         while True:
             call.request(b"keepalive@openssh.com", b"x" * 10, wants_reply=True)
 
-    async with Peer(script) as peer:
-        evidence = await drive(wire, peer.hop()).run()
-    assert evidence.fault in (Fault.RESET, Fault.ABANDONED, Fault.CLOSED)
+    async def small_buffer() -> None:
+        way = run.exchange._way
+        assert way is not None
+        assert isinstance(way.last.pipe, pipe.SocketPipe)
+        way.last.pipe._sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+
+    async with Peer(script, rcvbuf=4096) as peer:
+        run = drive(wire, peer.hop(), line=ToldLine(small_buffer))
+        evidence = await run.run()
+    assert evidence.fault is Fault.ABANDONED
+    assert evidence.observation is not None
+    assert "reads nothing" in evidence.observation
     assert not evidence.exited
 
 

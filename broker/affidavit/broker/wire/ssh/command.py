@@ -27,6 +27,7 @@ _ENDED_BY = {
     End.VERSION: (Fault.MALFORMED, "ended by a packet out of its place"),
     End.ALGORITHMS: (Fault.MALFORMED, "ended by a key exchange without a common algorithm"),
     End.KEY_NOT_OFFERED: (Fault.MALFORMED, "ended by a key exchange without the pinned host key"),
+    End.DEAF: (Fault.ABANDONED, "closed by the broker, as the peer reads nothing of what it asks for,"),
     End.HERE: (Fault.ABANDONED, "closed by the broker"),
 }
 

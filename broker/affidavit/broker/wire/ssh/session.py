@@ -62,8 +62,14 @@ class End(StrEnum):
     """Nothing in common."""
     KEY_NOT_OFFERED = "key_not_offered"
     """The host has no key of the pinned kind."""
+    DEAF = "deaf"
+    """Cut off: the peer makes us answer and reads none of it."""
     HERE = "here"
     """Closed by the broker."""
+
+
+_ENDINGS = {"EOF": End.CLOSED, "ENOBUFS": End.DEAF}
+"""How a pipe ended -> why the session is over; any other code is a reset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +303,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
         if error is None or isinstance(error, EOFError | OSError):
             if self._left or ending is None:
                 return Ended(End.HERE, "ECANCELED")
-            return Ended(End.CLOSED if ending == "EOF" else End.RESET, ending)
+            return Ended(_ENDINGS.get(ending, End.RESET), ending)
         if isinstance(error, paramiko.IncompatiblePeer):
             return Ended(End.ALGORITHMS, "SSH_ALGORITHMS", str(error))
         return Ended(End.GARBLED, "SSH_PACKET", f"{type(error).__name__}: {error}"[:500])

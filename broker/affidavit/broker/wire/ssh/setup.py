@@ -46,6 +46,7 @@ _ENDS = {
     End.CLOSED: SetupFault.REFUSED,
     End.RESET: SetupFault.REFUSED,
     End.DISCONNECT: SetupFault.REFUSED,
+    End.DEAF: SetupFault.REFUSED,
     End.HERE: SetupFault.REFUSED,
     End.GARBLED: SetupFault.GARBLED,
     End.VERSION: SetupFault.INCOMPATIBLE,
