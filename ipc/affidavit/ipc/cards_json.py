@@ -50,6 +50,7 @@ def card(shown: Card, *, body: bool) -> dict[str, Any]:
         "preselected": shown.preselected.value,
         "notices": [_notice(notice) for notice in shown.notices],
         "tick": shown.tick,
+        "repeats": shown.repeats,
         "asked_at": rfc3339(shown.asked_at),
         "grant_until": rfc3339(shown.grant_until),
         "expires_at": rfc3339(shown.expires_at),

@@ -134,6 +134,9 @@ class OperatorCalls:
             passphrase=passphrase,
         )
 
+    async def alert_close(self, caller: Peer, *, alert_id: int, passphrase: bytearray) -> Json:
+        return await self._api.alert_close(alert_id, passphrase)
+
     async def action_get(self, caller: Peer, *, invocation_id: str) -> Json:
         return await self._api.action_get(InvocationId(invocation_id))
 

@@ -68,14 +68,64 @@ def test_show_tells_the_verdict_and_its_records(cli: Cli, broker: ScriptedBroker
     assert broker.asked("action.get")[1] == {"invocation_id": ACT, "events": True}
 
 
-@pytest.mark.parametrize("verb", ["wait", "cancel"])
-def test_wait_and_cancel_take_an_operation_too(cli: Cli, broker: ScriptedBroker, verb: str) -> None:
+@pytest.mark.parametrize("verb", ["wait", "cancel", "reconcile"])
+def test_wait_cancel_and_reconcile_take_an_operation_too(cli: Cli, broker: ScriptedBroker, verb: str) -> None:
     broker.answers("action.get", failed(UNKNOWN))
     broker.answers(f"action.{verb}", failed(UNKNOWN))
     assert cli("action", verb, "op_1").status == 12
     assert broker.asked(f"action.{verb}") == [{"invocation_id": ACT}]
     assert cli("action", verb, ACT).status == 12
     assert len(broker.asked("action.get")) == 1
+
+
+def test_retry_passes_what_was_given_and_nothing_else(cli: Cli, broker: ScriptedBroker) -> None:
+    refused = {**UNKNOWN, "error": {**FACTS, "code": "RETRY_REFUSED", "retry": "reconcile", "needs": "request"}}
+    broker.answers("action.retry", failed(refused))
+    ran = cli("action", "retry", ACT)
+    assert (ran.status, ran.text.splitlines()[2]) == (12, "Next: The request is given again.")
+    file = cli.home.parent / "request.json"
+    file.write_text('{"method": "POST", "url": "https://a.example/v1", "json": {"a": 1}}')
+    assert cli("action", "retry", ACT, "--unsafe", "--request", str(file), "--wait", "3").status == 12
+    assert broker.asked("action.retry") == [
+        {"invocation_id": ACT},
+        {
+            "invocation_id": ACT,
+            "wait_s": 3.0,
+            "unsafe": True,
+            "request": {"method": "POST", "url": "https://a.example/v1", "json": {"a": 1}},
+        },
+    ]
+
+
+@pytest.mark.parametrize("content", [None, "not JSON"])
+def test_a_request_file_that_is_none_is_wrong_usage(cli: Cli, broker: ScriptedBroker, content: str | None) -> None:
+    file = cli.home.parent / "request.json"
+    if content is not None:
+        file.write_text(content)
+    ran = cli("action", "retry", ACT, "--request", str(file))
+    assert ran.status == 2
+    assert "request.json" in ran.err
+    assert not broker.calls
+
+
+def test_show_tells_of_look_ups_jobs_and_items(cli: Cli, broker: ScriptedBroker) -> None:
+    evidence = {
+        **UNKNOWN["evidence"],
+        "looked_up": {"at": "2026-11-30T14:33:00Z", "record": 50, "answer": 'its state is "x"', "worth": "other_state"},
+        "job": {"id": "j1", "state": None, "operation_id": "op_9", "status_url": "https://a.example/j1"},
+        "items": [
+            {"key": "a", "outcome": "committed", "evidence": '/status is "created"'},
+            {"key": "b", "outcome": "unknown", "evidence": None},
+        ],
+    }
+    broker.answers("action.get", failed({**UNKNOWN, "evidence": evidence}))
+    lines = cli("action", "show", ACT).text.splitlines()
+    assert 'Look-up:      2026-11-30 14:33:00, record 50: its state is "x"' in lines
+    assert "Job:          j1: no state seen yet, operation op_9" in lines
+    assert lines[lines.index("Items:") + 1 : lines.index("Items:") + 3] == [
+        '       a  committed       /status is "created"',
+        "       b  unknown",
+    ]
 
 
 def test_wait_passes_its_limit(cli: Cli, broker: ScriptedBroker) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 TRANSCRIPTS = Path(__file__).parent / "transcripts"
 FAMILIES = {
-    "action": ("show", "list", "wait", "cancel"),
+    "action": ("show", "list", "wait", "retry", "reconcile", "cancel"),
     "result": ("fetch",),
     "contract": ("check", "list", "explain", "adopt"),
     "credential": ("add", "list", "rotate", "remove"),

@@ -6,6 +6,8 @@ An ID is an invocation id, or an operation id, which stands for its newest invoc
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -13,7 +15,10 @@ from typing import Any
 from affidavit.ipc.cli import exits, link, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family
 from affidavit.ipc.cli.escape import escape
+from affidavit.ipc.cli.refusal import usage
 from affidavit.ipc.client import ActionFailed
+
+REQUEST_MAX = 16 * 1024 * 1024
 
 _INVOCATION = re.compile(r"act_[0-9A-Z]{26}")
 
@@ -25,12 +30,21 @@ def configure(parser: Parser, name: str) -> None:
     for verb, run, what in (
         ("show", show, "one action with its records"),
         ("wait", wait, "wait until an action is finished"),
+        ("retry", retry, "repeat an action, where its record says that this is safe"),
+        ("reconcile", reconcile, "ask the target what became of an action, where its contract says how"),
         ("cancel", cancel, "stop an action of this session; once it was sent, that does not undo it"),
     ):
         part = add(verb, run, what, epilog=example(f"affidavit action {verb} op_7d5d4d8e", exits.ACTION_HELP))
         part.add_argument("id", metavar="ID", help="invocation id or operation id")
-        if verb == "wait":
+        if verb in ("wait", "retry"):
             part.add_argument("--wait", type=float, metavar="S", help="seconds until it answers `pending` (0-600)")
+        if verb == "retry":
+            part.add_argument(
+                "--unsafe", action="store_true", help="although it may happen twice; the operator must tick that"
+            )
+            part.add_argument(
+                "--request", metavar="FILE", help="the params of http.request as JSON, where they are needed again"
+            )
     part = add("list", list_, "actions, newest first", epilog=example("affidavit action list --scope all --limit 5"))
     part.add_argument("--scope", choices=("mine", "all"), help="mine: asked from here by this program")
     part.add_argument("--outcome", choices=tuple(words.OUTCOME))
@@ -70,6 +84,33 @@ def wait(args: argparse.Namespace) -> int:
         if args.wait is not None:
             params["wait_s"] = args.wait
         return told(envelope_of(broker, "action.wait", params), as_json=args.json)
+
+
+def retry(args: argparse.Namespace) -> int:
+    given = request_of(args.request) if args.request is not None else None
+    asked = {"wait_s": args.wait, "unsafe": args.unsafe or None, "request": given}
+    with link.agent() as broker:
+        params = {"invocation_id": invocation_id(broker, args.id)}
+        params |= {name: value for name, value in asked.items() if value is not None}
+        return told(envelope_of(broker, "action.retry", params), as_json=args.json)
+
+
+def request_of(file: str) -> Any:
+    """The params of `http.request` in a JSON file."""
+    try:
+        with open(file, "rb") as opened:
+            return json.loads(opened.read(REQUEST_MAX))
+    except OSError as error:
+        message = f"{file} cannot be read: {os.strerror(error.errno or 0)}."
+        raise usage(message, field="--request") from None
+    except ValueError:
+        raise usage(f"{file} is not JSON.", field="--request", remedy="Give the params of http.request.") from None
+
+
+def reconcile(args: argparse.Namespace) -> int:
+    with link.agent() as broker:
+        params = {"invocation_id": invocation_id(broker, args.id)}
+        return told(envelope_of(broker, "action.reconcile", params), as_json=args.json)
 
 
 def cancel(args: argparse.Namespace) -> int:
@@ -117,6 +158,8 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
         ("Source", evidence.get("source")),
         ("Observation", evidence.get("transport_observation")),
         ("Decision", " ".join(str(authorization[part]) for part in ("decision", "means") if authorization.get(part))),
+        ("Look-up", looked_up(evidence)),
+        ("Job", job(evidence)),
         ("Settlement", f"{settled.get('source')}, record {settled.get('record')}" if settled else None),
         ("Fingerprint", evidence.get("fingerprint")),
     )
@@ -124,6 +167,13 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
     for name, value in facts:
         if value:
             yield f"{name + ':':<14}{escape(str(value))}"
+    items = evidence.get("items") or []
+    if items:
+        yield ""
+        yield "Items:"
+        for item in items:
+            outcome = words.OUTCOME.get(item["outcome"], item["outcome"])
+            yield escape(f"{item['key']:>8}  {outcome:<14}  {item.get('evidence') or ''}").rstrip()
     events = envelope.get("events") or []
     if events:
         yield ""
@@ -131,6 +181,20 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
         for event in events:
             detail = escape(told_detail(event.get("detail") or {}))
             yield f"{event['record']:>8}  {words.clock(event['at'])}  {escape(event['kind']):<24}  {detail}".rstrip()
+
+
+def looked_up(evidence: Mapping[str, Any]) -> str | None:
+    looked = evidence.get("looked_up")
+    return f"{words.clock(looked.get('at'))}, record {looked.get('record')}: {looked.get('answer')}" if looked else None
+
+
+def job(evidence: Mapping[str, Any]) -> str | None:
+    named = evidence.get("job")
+    if not named:
+        return None
+    state = named.get("state") or "no state seen yet"
+    followed = f"operation {named['operation_id']}" if named.get("operation_id") else "not followed"
+    return f"{named.get('id') or named.get('status_url')}: {state}, {followed}"
 
 
 def dispatched(evidence: Mapping[str, Any]) -> str | None:

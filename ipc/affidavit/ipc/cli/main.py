@@ -20,7 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "The app", "a guided tour on a throw-away home"),
     "status": ("status", "The app", "health: vault, journal, counts, open actions"),
     "http": ("http", "For agents", "one HTTP action with the operator's credential"),
-    "action": ("action", "For agents", "show, list, wait for, cancel actions"),
+    "action": ("action", "For agents", "show, list, wait for, retry, reconcile, cancel actions"),
     "result": ("result", "For agents", "fetch a stored result"),
     "contract": ("contract", "For agents", "check, list, explain, adopt contracts"),
     "unlock": ("vault", "For the operator", "open the vault"),
