@@ -177,8 +177,11 @@ expected = "1MiB"
 """
 
 
-def disk_under(world: Any, disk: Disk) -> Space:
+async def disk_under(world: Any, disk: Disk) -> Space:
+    """Let the broker see this disk, once it has looked at the real one and made its ballast there."""
     counted: Space = world.broker.core.space
+    while not counted._ballast.there:
+        await world.broker.core.results.in_thread(lambda: None)
     counted._looking = disk.look
     counted._now = lambda: disk.now
     counted.tend()
@@ -188,7 +191,7 @@ def disk_under(world: Any, disk: Disk) -> Space:
 @pytest.mark.parametrize(("room", "sent"), [(MIB - 1, False), (MIB, True)])
 async def test_too_little_space_for_what_is_expected_stops_before_the_line(world: Any, room: int, sent: bool) -> None:
     await world.adopt(EXPECTING)
-    disk_under(world, Disk(2 * GIB + room))
+    await disk_under(world, Disk(2 * GIB + room))
     world.script(OK)
     got = await world.call(world.session(), method="GET", url="https://api.example.com/v1/big")
     assert world.wire.crossed == sent
@@ -206,7 +209,7 @@ async def test_too_little_space_for_what_is_expected_stops_before_the_line(world
 
 async def test_the_alert_closes_once_there_is_room(world: Any) -> None:
     disk = Disk(GIB)
-    disk_under(world, disk)
+    await disk_under(world, disk)
     world.script(OK, OK)
     session = world.session()
     assert world.facts(await world.ask(session, method="GET"))[2] == "JOURNAL_UNAVAILABLE"
@@ -218,7 +221,7 @@ async def test_the_alert_closes_once_there_is_room(world: Any) -> None:
 
 async def test_what_is_read_on_after_the_deadline_stays_counted(world: Any) -> None:
     await world.adopt(EXPECTING)
-    counted = disk_under(world, Disk(10 * GIB))
+    counted = await disk_under(world, Disk(10 * GIB))
     hang = Hang()
     world.script((Cross(), Sent(), hang, Head(200), Complete()))
     call = world.call(world.session(), method="GET", url="https://api.example.com/v1/big", deadline_s=0.1)
@@ -234,7 +237,7 @@ async def test_what_is_read_on_after_the_deadline_stays_counted(world: Any) -> N
 
 async def test_an_answer_that_a_quota_refuses_costs_the_ballast(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """A user's quota shows in no count of free space."""
-    disk_under(world, Disk(10 * GIB))
+    await disk_under(world, Disk(10 * GIB))
     assert (world.places.data / "ballast").exists()
 
     def refuse(*_: Any) -> None:
