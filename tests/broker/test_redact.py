@@ -6,12 +6,13 @@ import base64
 import json
 import math
 from itertools import pairwise
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_from_bytes, quote_plus
 
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from affidavit.broker import redact as redact_module
 from affidavit.broker.redact import REPLACEMENT, Forms, Redactor, redact, redact_cut, redact_headers
 
 SECRET = "sk/live_+51H\"8f\\9aéK <&>'~!"
@@ -206,3 +207,15 @@ def test_all_other_bytes_survive(secret: bytes, fillers: list[str], encode, cuts
 def test_data_without_a_secret_is_the_same(data: bytes, cuts: list[int]) -> None:
     forms = Forms([b"a secret that is not there"])
     assert stream(forms, data, cuts) == (data, 0)
+
+
+@given(st.lists(st.sampled_from(list(redact_module._JSON_PLAIN)), min_size=1).map(bytes))
+def test_what_no_json_writer_escapes_has_no_json_form_of_its_own(secret: bytes) -> None:
+    assert set(redact_module._json_forms(secret)) == {secret}
+
+
+@given(st.lists(st.sampled_from(list(redact_module._PERCENT_PLAIN)), min_size=1).map(bytes))
+def test_what_no_percent_encoder_escapes_has_no_form_but_the_whole_one(secret: bytes) -> None:
+    for safe in (*redact_module._PERCENT_SAFE, "*"):
+        assert quote_from_bytes(secret, safe=safe) == secret.decode()
+    assert b"~" not in secret

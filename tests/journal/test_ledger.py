@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 import pytest
-from tests.journal.conftest import WAIT_S, DraftOf, RowOf
+from tests.journal.conftest import WAIT_S, DraftOf, Home, RowOf
 
 from affidavit.journal import Draft, Journal, Name, Reader
 from affidavit.journal import journal as journal_module
@@ -81,3 +81,22 @@ def test_counts_hold_where_a_transaction_spans_segments(
     journal.flush().wait(WAIT_S)
     assert len({record.segment for record in reader.records_between(1, 1000)}) > 10
     assert reader.counts() == wanted
+
+
+def test_the_standing_is_that_of_the_last_commit(home: Home, reader: Reader, draft: DraftOf, row: RowOf) -> None:
+    journal = home.journal()
+    assert (journal.standing.head, journal.standing.counts) == (0, {})
+    for n, outcome in enumerate(("unknown", "committed", "unknown")):
+        made = row(f"act_{n % 2}", phase="remote_execution", outcome=outcome)
+        journal.append([draft()], lambda _, made=made: [made], barrier=True).wait(WAIT_S)
+        journal.append([draft("later", None)])
+    assert journal.standing.head == reader.head().seq
+    assert (
+        journal.standing.counts
+        == reader.counts()
+        == {("remote_execution", "unknown"): 1, ("remote_execution", "committed"): 1}
+    )
+    before = journal.standing
+    journal.close()
+    assert home.journal().standing.counts == before.counts
+    assert home.journal().standing.head == before.head + 1

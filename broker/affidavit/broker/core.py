@@ -434,7 +434,8 @@ class Core:
 
     def status(self) -> dict[str, Any]:
         counts: dict[str, dict[str, int]] = {}
-        for (phase, outcome), count in self.journal_counts().items():
+        standing = self.journal.standing
+        for (phase, outcome), count in standing.counts.items():
             counts.setdefault(str(phase), {})[str(outcome)] = count
         unknown = self.unknown_operations()
         now = self.clock.wall()
@@ -446,7 +447,7 @@ class Core:
             "vault": "locked" if self.locked else "ready",
             "journal": "poisoned" if self.journal.poisoned else "ok",
             "journal_reason": self.journal.poisoned,
-            "head": {"record": self.projection.head_record()},
+            "head": {"record": standing.head},
             "approver": self.settings.approvals,
             "cards": len(self.desk.cards()),
             "running": sum(live.crossed for live in running),
@@ -462,9 +463,6 @@ class Core:
             "alerts": self.alerts.shown(),
             "metrics": self.metrics.shown() if not self.locked else None,
         }
-
-    def journal_counts(self) -> dict[tuple[str | None, str | None], int]:
-        return self.projection.reader.counts()
 
     def unknown_operations(self) -> list[Invocation]:
         """The newest unknown invocation of each operation that is unknown now, or has an unknown item."""

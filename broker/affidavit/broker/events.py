@@ -434,7 +434,9 @@ def _plain(value: Any) -> dict[str, Any]:
         v = getattr(value, name)
         if v == default:
             continue
-        if isinstance(v, StrEnum):
+        if type(v) in _AS_IT_IS:
+            pass
+        elif isinstance(v, StrEnum):
             v = str(v)
         elif is_dataclass(v):
             v = _plain(v)
@@ -445,6 +447,9 @@ def _plain(value: Any) -> dict[str, Any]:
         out[name] = v
     return out
 
+
+_AS_IT_IS = frozenset({str, int, float, bool})
+"""Types that JSON has, by far the most frequent; looked for first."""
 
 _DEFAULTS: dict[type[Any], tuple[tuple[str, Any], ...]] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -63,4 +63,4 @@ class Limits:
 
     def told(self) -> dict[str, float]:
         """As `session.hello` gives them."""
-        return asdict(self)
+        return {f.name: getattr(self, f.name) for f in fields(self)}

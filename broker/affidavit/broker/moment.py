@@ -88,7 +88,7 @@ def rfc3339(at: Micros | None) -> str | None:
     if at is None:
         return None
     whole, part = divmod(at, SECOND)
-    return f"{datetime.fromtimestamp(whole, UTC):%Y-%m-%dT%H:%M:%S}.{part // 1000:03d}Z"
+    return f"{datetime.fromtimestamp(whole, UTC).isoformat()[:19]}.{part // 1000:03d}Z"
 
 
 _CROCKFORD = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"

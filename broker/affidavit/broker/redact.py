@@ -138,14 +138,21 @@ _JSON_EXTRA = ("", "/", "<>&", "<>&'\"+`")
 _PERCENT_SAFE = ("", "/", "!*'()")
 
 
+# Bytes that none of these writers ever escapes: a secret of nothing else has no further form of that kind.
+_JSON_PLAIN = bytes(sorted(set(range(0x20, 0x7F)) - set(b"\\\"/<>&'+`")))
+_PERCENT_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+
+
 def _text_forms(secret: bytes) -> Iterator[bytes]:
     """Plain, JSON-escaped, percent-encoded."""
     yield secret
-    yield from _json_forms(secret)
-    percent = [quote_from_bytes(secret, safe=safe) for safe in _PERCENT_SAFE]
-    # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
-    percent.append(quote_from_bytes(secret, safe="*").replace("~", "%7E").replace("%20", "+"))
-    percent.append("".join(f"%{byte:02X}" for byte in secret))
+    if secret.translate(None, _JSON_PLAIN):
+        yield from _json_forms(secret)
+    percent = ["".join(f"%{byte:02X}" for byte in secret)]
+    if secret.translate(None, _PERCENT_PLAIN):
+        percent += [quote_from_bytes(secret, safe=safe) for safe in _PERCENT_SAFE]
+        # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
+        percent.append(quote_from_bytes(secret, safe="*").replace("~", "%7E").replace("%20", "+"))
     for text in percent:
         yield text.encode()
         yield _lower_escapes(text, "%", 2).encode()

@@ -37,7 +37,7 @@ from affidavit.journal.files import (
     result_names,
 )
 from affidavit.journal.journal import Counters, Journal
-from affidavit.journal.ledger import Blob
+from affidavit.journal.ledger import Blob, Standing
 from affidavit.journal.reader import Reader
 from affidavit.journal.receipt import Receipt
 from affidavit.journal.record import SEGMENT_OPENED, Draft, Head, Record
@@ -87,6 +87,7 @@ __all__ = [
     "ResultWriter",
     "SealedName",
     "SpoolFile",
+    "Standing",
     "StorageError",
     "Stored",
     "Verdict",

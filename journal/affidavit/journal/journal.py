@@ -23,7 +23,7 @@ from affidavit.journal.action import ActionRow
 from affidavit.journal.errors import DatabaseExists, JournalClosed
 from affidavit.journal.files import sync_directory
 from affidavit.journal.keys import JournalKeys
-from affidavit.journal.ledger import Batch, Blob, Ledger, WallClock
+from affidavit.journal.ledger import Batch, Blob, Ledger, Standing, WallClock
 from affidavit.journal.reader import Reader
 from affidavit.journal.receipt import Receipt
 from affidavit.journal.record import Draft
@@ -134,6 +134,11 @@ class Journal:
         """Commits and records since opening."""
         ledger = self._ledger
         return Counters(ledger.commits, ledger.records, ledger.largest)
+
+    @property
+    def standing(self) -> Standing:
+        """Where the last commit left it, without a look at the disk."""
+        return self._ledger.standing
 
     def append(
         self,

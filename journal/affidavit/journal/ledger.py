@@ -99,6 +99,14 @@ class _Change:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a commit left the journal: its newest seq, and how many invocations stand at each (phase, outcome)."""
+
+    head: int
+    counts: Mapping[Place, int]
+
+
+@dataclass(frozen=True, slots=True)
 class _Known:
     """What the table holds of an invocation, as the transaction goes on."""
 
@@ -124,6 +132,8 @@ class Ledger:
         self._segment: tuple[int, SegmentKey] | None = None
         self._names: OrderedDict[Name, int] = OrderedDict()
         self._rows: OrderedDict[str, _Known] = OrderedDict()
+        self.standing = self._stand()
+        """As of the last commit; any thread may look."""
 
     def segment(self) -> tuple[int, SegmentKey] | None:
         """Number and key of the running segment; any thread may ask."""
@@ -149,6 +159,7 @@ class Ledger:
         _reach("before", batches)
         execute("COMMIT")
         _reach("after", batches)
+        self.standing = self._stand()
         written = self.head.seq - before
         self.commits += 1
         self.records += written
@@ -157,6 +168,9 @@ class Ledger:
     def close(self) -> None:
         self.forget_segment()
         self._connection.close()
+
+    def _stand(self) -> Standing:
+        return Standing(self.head.seq, {place: count for place, count in self._totals.items() if count})
 
     def _end_segment(self, batch: Batch) -> None:
         if batch.forgets:
