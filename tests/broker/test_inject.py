@@ -41,6 +41,10 @@ SIGV4 = credential("sigv4", access_key="AKIDEXAMPLE", region="us-east-1", servic
 OAUTH2 = credential("oauth2", token_url="https://login.example.com/token", client_id="4711")
 MTLS = credential("mtls", certificate=CERTIFICATE)
 
+SSH_KEY = checked(NewCredential("n", "ssh-key", ("db",)), NOW)
+SSH_PASSWORD = checked(NewCredential("n", "ssh-password", ("db",)), NOW)
+SSH_ANSWER = checked(NewCredential("n", "ssh-password", ("db",), interactive=True), NOW)
+
 
 @pytest.mark.parametrize(
     ("which", "label", "words", "headers"),
@@ -152,3 +156,19 @@ def test_the_secret_is_only_lent() -> None:
     secret = Secret(SECRET)
     inject(BEARER, secret)
     assert secret.use(bytes) == SECRET
+
+
+@pytest.mark.parametrize(
+    ("which", "label", "words"),
+    [
+        (SSH_KEY, "ssh:publickey", "SSH key"),
+        (SSH_PASSWORD, "ssh:password", "SSH password"),
+        (SSH_ANSWER, "ssh:keyboard-interactive", "SSH password"),
+    ],
+)
+def test_no_http_request_carries_what_logs_in_to_hosts(which: Credential, label: str, words: str) -> None:
+    assert (method_label(which), sent_as(which), injected_headers(which)) == (label, words, ())
+    with pytest.raises(ValueError, match="SSH hosts"):
+        inject(which, Secret(SECRET))
+    with pytest.raises(ValueError, match="no header"):
+        inject_proxy(which, Secret(SECRET))

@@ -1,10 +1,11 @@
-"""What the operator changes in credentials, trust and proxy: the passphrase first, a record after, nothing secret."""
+"""What the operator changes: the passphrase first, a record after, nothing secret."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
 from tests.broker.conftest import PASSPHRASE, World
+from tests.broker.vault import ssh_keys
 from tests.broker.vault.authority import Authority
 
 from affidavit.broker.api import OperatorRefused
@@ -15,6 +16,7 @@ from affidavit.broker.terms import Kind
 NOW = SystemClock().wall()
 CA = Authority("corp", NOW)
 TARGET = ["https://api.example.com/**"]
+HOST = {"name": "db", "address": "db.example.com", "user": "deploy", "credential": "key", "jump": None}
 NO_PROXY: dict[str, Any] = {"credential": None, "no_proxy": (), "trusted": False}
 
 
@@ -92,6 +94,67 @@ async def test_proxy(world: World, changes: Changes) -> None:
     assert "planted" not in str(changes.seen)
 
 
+async def add_key(operator: OperatorSide) -> None:
+    params = {"name": "key", "kind": "ssh-key", "targets": ["*.example.com"]}
+    value = bytearray(ssh_keys.file(ssh_keys.new(), ssh_keys.PASSPHRASE))
+    added = await operator.credential_add(params, value, words(), key_passphrase=bytearray(ssh_keys.PASSPHRASE))
+    assert added["options"]["encrypted"] is True
+
+
+async def test_hosts(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    await add_key(operator)
+    line = ssh_keys.line(ssh_keys.new())
+    key = {"algorithm": "ssh-ed25519", "fingerprint": ssh_keys.HostKey.of(ssh_keys.blob(line)).fingerprint}
+    added = await operator.host_add({**HOST, "port": 2222, "host_keys": [line], "policy": "strict"}, words())
+    assert added["warnings"] == []
+    (listed,) = (await operator.host_list(words()))["hosts"]
+    assert listed == {name: value for name, value in added.items() if name != "warnings"}
+    assert (listed["credential"], listed["port"], listed["host_keys"]) == ("key", 2222, [key])
+    assert "HOST_KEY_UNKNOWN" in (await operator.host_add({**HOST, "name": "b"}, words()))["warnings"][0]
+    assert (await operator.host_add({**HOST, "name": "c", "policy": "accept-new"}, words()))["warnings"] == []
+    assert await operator.host_remove("c", words()) == {"name": "c", "removed": True}
+    assert changes.told[1:] == [("host", "db", "added"), ("host", "b", "added"), ("host", "c", "added"),
+                                ("host", "c", "removed")]  # fmt: skip
+    assert [changes.digests(n) for n in (1, 4)] == [(False, True), (True, False)]
+    assert changes.seen[1]["digest_after"] == added["digest"]
+
+
+async def test_an_import_is_recorded_entry_by_entry(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    await add_key(operator)
+    given: dict[str, Any] = {"credential": "key", "user": "deploy"}
+    config = "Host a b\nHostName %h.example.com\nHost b\nProxyJump a\nHost *\nUser x"
+    found = await operator.host_import(config, passphrase=words(), **given)
+    assert [row["name"] for row in found["added"]] == ["a", "b"]
+    assert found["skipped"] == [{"line": 5, "what": "Host *", "why": "A pattern: only literal names are taken."}]
+    assert "HOST_KEY_UNKNOWN" in found["warnings"][0]
+    key = ssh_keys.new()
+    fingerprint = ssh_keys.host_key(key).fingerprint
+    shown = {"algorithm": "ssh-ed25519", "fingerprint": fingerprint}
+    text = f"a.example.com {ssh_keys.line(key)}\n"
+    found = await operator.host_import(text, passphrase=words(), **given)
+    assert found["changed"] == [{"name": "a", "pinned": [shown], "removed": [], "revoked": []}]
+    found = await operator.host_import(f"@revoked {text}", passphrase=words(), **given)
+    assert found["changed"] == [{"name": "a", "pinned": [], "removed": [shown], "revoked": [shown]}]
+    assert changes.told[1:] == [
+        ("host", "a", "added"),
+        ("host", "b", "added"),
+        ("host", "a", "keys changed"),
+        ("host", "a", "keys changed"),
+    ]
+    assert changes.seen[3]["digest_after"] == changes.seen[4]["digest_before"] != changes.seen[1]["digest_after"]
+    assert changes.seen[3]["digest_before"] == changes.seen[1]["digest_after"]
+
+
+async def test_both_secrets_of_a_key_go_with_a_wrong_passphrase(world: World) -> None:
+    value, phrase = bytearray(b"planted"), bytearray(b"planted")
+    with pytest.raises(OperatorRefused):
+        await world.broker.operator.credential_add({"name": "k"}, value, bytearray(b"no"), key_passphrase=phrase)
+    assert not any(value)
+    assert not any(phrase)
+
+
 async def test_credentials_are_told_by_digests(world: World, changes: Changes) -> None:
     operator = world.broker.operator
     params = {"name": "n", "kind": "oauth2", "targets": TARGET, "refresh": True, "client_id": "4711"}
@@ -124,6 +187,10 @@ CALLS: list[Callable[[OperatorSide, bytearray], Awaitable[Any]]] = [
     lambda operator, wrong: operator.trust_add("corp", CA.pem, ["https://a.example"], wrong),
     lambda operator, wrong: operator.trust_list(wrong),
     lambda operator, wrong: operator.trust_remove("corp", wrong),
+    lambda operator, wrong: operator.host_add(HOST, wrong),
+    lambda operator, wrong: operator.host_list(wrong),
+    lambda operator, wrong: operator.host_remove("db", wrong),
+    lambda operator, wrong: operator.host_import("x", credential=None, user=None, passphrase=wrong),
     lambda operator, wrong: operator.proxy_set("http://p.example:1", passphrase=wrong, **NO_PROXY),
     lambda operator, wrong: operator.proxy_show(wrong),
     lambda operator, wrong: operator.proxy_off(wrong),
@@ -142,6 +209,7 @@ async def test_nothing_goes_without_the_passphrase(
     assert changes.seen == []
     assert world.broker.core.vault.trust.list() == ()
     assert world.broker.core.vault.proxy.get() is None
+    assert world.broker.core.vault.hosts.list() == ()
 
 
 async def test_a_refusal_names_its_field(world: World, changes: Changes) -> None:

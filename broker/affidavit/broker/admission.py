@@ -50,6 +50,7 @@ from affidavit.broker.spool import Spooled
 from affidavit.broker.target import HttpTarget, parse_http
 from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId, Outcome, Retry
 from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.kinds import SSH_KINDS
 from affidavit.broker.vault.proxy import route_for
 
 if TYPE_CHECKING:
@@ -375,7 +376,7 @@ _pattern = lru_cache(maxsize=4096)(UrlPattern.parse)
 
 
 def _covers(credential: Credential, target: HttpTarget) -> bool:
-    return any(_pattern(text).matches(target) for text in credential.targets)
+    return credential.kind not in SSH_KINDS and any(_pattern(text).matches(target) for text in credential.targets)
 
 
 def _leave(target: HttpTarget, contract: Contract, credential: Credential | None) -> Leave:

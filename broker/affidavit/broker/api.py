@@ -188,16 +188,35 @@ class OperatorApi(Protocol):
     async def alert_close(self, alert_id: int, passphrase: bytearray) -> Json:
         """Close an alert that was looked into; it stays in the journal."""
 
-    async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json: ...
+    async def credential_add(
+        self, params: Json, secret: bytearray, passphrase: bytearray, *, key_passphrase: bytearray | None = None
+    ) -> Json:
+        """`key_passphrase` only for kind ssh-key: that of the key's file."""
 
     async def credential_list(self, passphrase: bytearray | None) -> Json: ...
 
     async def credential_rotate(
-        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+        self,
+        name: str,
+        secret: bytearray,
+        passphrase: bytearray,
+        *,
+        certificate: str | None = None,
+        key_passphrase: bytearray | None = None,
     ) -> Json:
-        """`certificate` (PEM) only for kind mtls: the one that the new key belongs to."""
+        """`certificate` only for kinds mtls and ssh-key: the one that the new key belongs to."""
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json: ...
+
+    async def host_add(self, params: Json, passphrase: bytearray) -> Json:
+        """Add an SSH host: the fields of `vault.NewHost`."""
+
+    async def host_list(self, passphrase: bytearray) -> Json: ...
+
+    async def host_remove(self, name: str, passphrase: bytearray) -> Json: ...
+
+    async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:
+        """Take what can be taken from the text of a `known_hosts` or `ssh_config`, and name what is skipped."""
 
     async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> Json:
         """Trust the authorities of a PEM text for these targets."""

@@ -23,6 +23,8 @@ from affidavit.broker.vault.kinds import (
     OAuth2Options,
     QueryOptions,
     SigV4Options,
+    SshKeyOptions,
+    SshPasswordOptions,
 )
 from affidavit.broker.wire.port import ClientCertificate
 
@@ -50,7 +52,7 @@ class Injection:
 
 
 def method_label(credential: Credential) -> str:
-    """The injection method as digests and records name it: `header:authorization`, `query:key`, `mtls`."""
+    """The injection method as digests and records name it: `header:authorization`, `query:key`, `ssh:publickey`."""
     match credential.options:
         case HeaderOptions(header=header) | BasicOptions(header=header):
             return f"header:{header.lower()}"
@@ -62,6 +64,10 @@ def method_label(credential: Credential) -> str:
             return f"oauth2:{AUTHORIZATION.lower()}"
         case MutualTlsOptions():
             return "mtls"
+        case SshKeyOptions():
+            return "ssh:publickey"
+        case SshPasswordOptions(interactive=interactive):
+            return "ssh:keyboard-interactive" if interactive else "ssh:password"
 
 
 def sent_as(credential: Credential) -> str:
@@ -77,6 +83,10 @@ def sent_as(credential: Credential) -> str:
             return f"OAuth2 token in the {AUTHORIZATION} header"
         case MutualTlsOptions():
             return "TLS client certificate"
+        case SshKeyOptions():
+            return "SSH key"
+        case SshPasswordOptions():
+            return "SSH password"
 
 
 def injected_headers(credential: Credential) -> tuple[str, ...]:
@@ -88,7 +98,7 @@ def injected_headers(credential: Credential) -> tuple[str, ...]:
             return sigv4.HEADERS
         case OAuth2Options():
             return (AUTHORIZATION.lower(),)
-        case QueryOptions() | MutualTlsOptions():
+        case QueryOptions() | MutualTlsOptions() | SshKeyOptions() | SshPasswordOptions():
             return ()
 
 
@@ -124,6 +134,8 @@ def _inject(credential: Credential, secret: bytes, dispatch: HttpDispatch, at: M
             return Injection(method, ((AUTHORIZATION.encode(), value),), whole=(value,), secret=secret)
         case MutualTlsOptions(certificate=certificate):
             return Injection(method, client=ClientCertificate(certificate.encode("ascii"), Secret(secret)))
+        case SshKeyOptions() | SshPasswordOptions():
+            raise ValueError("this kind of credential logs in to SSH hosts")
 
 
 def _in_header(credential: Credential, header: str, secret: bytes) -> Injection:

@@ -7,7 +7,7 @@ loop; Argon2id, the keyring and the vault's files are waited for in a thread.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
@@ -36,14 +36,20 @@ from affidavit.broker.terms import (
 )
 from affidavit.broker.vault.credentials import CAUTIONS, Added, Credential
 from affidavit.broker.vault.errors import VaultError, WrongPassphrase
+from affidavit.broker.vault.host_entry import HostEntry, HostKeyPolicy, NewHost
 from affidavit.broker.vault.kinds import NewCredential, shown_options
 from affidavit.broker.vault.proxy import Proxy, sends_in_clear
 from affidavit.broker.vault.trust import Anchor
+from affidavit.broker.wire.ssh.port import HostKey
 from affidavit.journal import JournalPoisoned
 
 T = TypeVar("T")
 
 PROXY_IN_CLEAR = "The proxy is spoken to without TLS: whoever is on the way to it can read the credential."
+HOST_UNKNOWN = (
+    "No key of this host is known, and its policy is strict: every action ends HOST_KEY_UNKNOWN until one is imported "
+    "from a known_hosts."
+)
 NOTE_MAX = 4000
 REFERENCE_MAX = 512
 
@@ -209,10 +215,12 @@ class OperatorSide:
 
     # -- credentials
 
-    async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json:
-        await self._proved(passphrase, secret)
+    async def credential_add(
+        self, params: Json, secret: bytearray, passphrase: bytearray, *, key_passphrase: bytearray | None = None
+    ) -> Json:
+        await self._proved(passphrase, secret, key_passphrase)
         new = NewCredential.of(params)
-        added = await self._change(lambda: self._core.vault.credentials.add(new, secret))
+        added = await self._change(lambda: self._core.vault.credentials.add(new, secret, key_passphrase))
         return self._credential_changed("added", added)
 
     async def credential_list(self, passphrase: bytearray | None) -> Json:
@@ -223,12 +231,20 @@ class OperatorSide:
         return {"credentials": [_shown(c) for c in self._core.vault.credentials.list()]}
 
     async def credential_rotate(
-        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+        self,
+        name: str,
+        secret: bytearray,
+        passphrase: bytearray,
+        *,
+        certificate: str | None = None,
+        key_passphrase: bytearray | None = None,
     ) -> Json:
-        await self._proved(passphrase, secret)
+        await self._proved(passphrase, secret, key_passphrase)
         known = self._core.vault.credentials
         before = next((c.digest for c in known.list() if c.name == name), None)
-        added = await self._change(lambda: known.rotate(name, secret, certificate=certificate))
+        added = await self._change(
+            lambda: known.rotate(name, secret, certificate=certificate, passphrase=key_passphrase)
+        )
         return self._credential_changed("rotated", added, before=before)
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json:
@@ -243,6 +259,56 @@ class OperatorSide:
             "credential", credential.name, credential.version, how, before=before, after=credential.digest
         )
         return {**_shown(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
+
+    # -- hosts
+
+    async def host_add(self, params: Json, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        given = {name: value for name, value in params.items() if value is not None}
+        new = NewHost(**{**given, "host_keys": tuple(given.get("host_keys", ()))})
+        entry = await self._change(lambda: self._core.vault.hosts.add(new))
+        self._note_change("host", entry.name, None, "added", after=entry.digest)
+        return {**self._shown_host(entry), "warnings": [HOST_UNKNOWN] if _never_known(entry) else []}
+
+    async def host_list(self, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        return {"hosts": [self._shown_host(entry) for entry in self._core.vault.hosts.list()]}
+
+    async def host_remove(self, name: str, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        removed = await self._change(lambda: self._core.vault.hosts.remove(name))
+        self._note_change("host", removed.name, None, "removed", before=removed.digest)
+        return {"name": removed.name, "removed": True}
+
+    async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        hosts = self._core.vault.hosts
+        imported = await self._change(lambda: hosts.import_file(text, credential=credential, user=user))
+        for entry in imported.added:
+            self._note_change("host", entry.name, None, "added", after=entry.digest)
+        for before, after in imported.changed:
+            self._note_change("host", after.name, None, "keys changed", before=before.digest, after=after.digest)
+        return {
+            "added": [self._shown_host(entry) for entry in imported.added],
+            "changed": [_shown_keys(before, after) for before, after in imported.changed],
+            "skipped": [{"line": each.line, "what": each.what, "why": each.why} for each in imported.skipped],
+            "warnings": [HOST_UNKNOWN] if any(map(_never_known, imported.added)) else [],
+        }
+
+    def _shown_host(self, entry: HostEntry) -> dict[str, Any]:
+        return {
+            "name": entry.name,
+            "address": entry.address,
+            "port": entry.port,
+            "user": entry.user,
+            "credential": self._core.vault.credentials.of(entry.credential_id).name,
+            "jump": entry.jump,
+            "policy": entry.policy.value,
+            "host_keys": _shown_host_keys(entry.host_keys),
+            "revoked": _shown_host_keys(entry.revoked),
+            "added_at": rfc3339(entry.added_at),
+            "digest": entry.digest,
+        }
 
     # -- trust and proxy
 
@@ -379,14 +445,15 @@ class OperatorSide:
         if self._core.locked:
             raise OperatorRefused("locked", "The vault is locked.", remedy="Unlock it: affidavit unlock")
 
-    async def _proved(self, passphrase: bytearray, *secrets: bytearray) -> None:
+    async def _proved(self, passphrase: bytearray, *secrets: bytearray | None) -> None:
         """The passphrase is right and the vault open; else every secret that came along is overwritten."""
         try:
             await self.check_passphrase(passphrase)
             self._require_open()
         except BaseException:
             for secret in secrets:
-                overwrite(secret)
+                if secret is not None:
+                    overwrite(secret)
             raise
 
     async def _attempt(self, check: Callable[[], Awaitable[T]], passphrase: bytearray, program: str) -> T:
@@ -465,6 +532,24 @@ class OperatorSide:
 
 def _shown(credential: Credential) -> dict[str, Any]:
     return {**shown_credential(credential), "options": shown_options(credential.options)}
+
+
+def _shown_host_keys(keys: Iterable[HostKey]) -> list[dict[str, str]]:
+    return [{"algorithm": key.algorithm, "fingerprint": key.fingerprint} for key in keys]
+
+
+def _shown_keys(before: HostEntry, after: HostEntry) -> dict[str, Any]:
+    """What an import did to the keys of an entry."""
+    return {
+        "name": after.name,
+        "pinned": _shown_host_keys(key for key in after.host_keys if key not in before.host_keys),
+        "removed": _shown_host_keys(key for key in before.host_keys if key not in after.host_keys),
+        "revoked": _shown_host_keys(key for key in after.revoked if key not in before.revoked),
+    }
+
+
+def _never_known(entry: HostEntry) -> bool:
+    return entry.policy is HostKeyPolicy.STRICT and not entry.host_keys
 
 
 def _shown_anchor(anchor: Anchor) -> dict[str, Any]:

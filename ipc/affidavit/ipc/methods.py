@@ -21,7 +21,8 @@ SCOPES = ("mine", "all")
 OUTCOMES = ("not_attempted", "rejected", "committed", "unknown")
 PENDING_STATES = ("awaiting_approval", "running")
 PARTS = ("body", "stdout", "stderr")
-CREDENTIAL_KINDS = ("bearer", "basic", "header", "query", "sigv4", "oauth2", "mtls")
+CREDENTIAL_KINDS = ("bearer", "basic", "header", "query", "sigv4", "oauth2", "mtls", "ssh-key", "ssh-password")
+HOST_KEY_POLICIES = ("strict", "accept-new")
 ID_CHARS = 128
 NOTE_CHARS = 4_000
 PASSPHRASE_BYTES = 4_096
@@ -81,7 +82,16 @@ _LIST = (
 _PASSPHRASE = Param("passphrase", "passphrase", "The vault's passphrase.", required=True, most=PASSPHRASE_BYTES)
 _SECRET = Param("secret_base64", "secret", "The secret's bytes.", required=True, least=1, most=SECRET_BYTES)
 _NAME = Param("name", "string", "The credential's name.", required=True, least=1)
-_CERTIFICATE = Param("certificate", "string", "The certificate of `mtls` in PEM, its own first.", most=PEM_CHARS)
+_CERTIFICATE = Param(
+    "certificate",
+    "string",
+    "Of `mtls` the certificate in PEM, its own first; of `ssh-key` an OpenSSH user certificate.",
+    most=PEM_CHARS,
+)
+_KEY_PASSPHRASE = Param(
+    "key_passphrase_base64", "secret", "The passphrase of the key file of `ssh-key`.", least=1, most=PASSPHRASE_BYTES
+)
+_HOST_NAME = Param("name", "string", "The host entry's name.", required=True, least=1)
 _ANCHOR = Param("name", "string", "The authority's name.", required=True, least=1)
 
 _HTTP = (
@@ -387,7 +397,9 @@ OPERATOR = (
             Param("private", "boolean", "Its targets may lead to private and loopback addresses.", default=False),
             Param("header", "string", "The header that carries it; of kind `query` the parameter's name."),
             Param("format", "string", "The header's text, with `{secret}`.", most=1_024),
-            Param("username", "string", "The user name of `basic`.", most=256),
+            Param(
+                "username", "string", "The user name of `basic`; the one user of `ssh-key`, `ssh-password`.", most=256
+            ),
             Param("access_key", "string", "The access key id of `sigv4`."),
             Param("region", "string", "The region of `sigv4`."),
             Param("service", "string", "The service of `sigv4`, as signatures name it."),
@@ -397,6 +409,8 @@ OPERATOR = (
             Param("client_auth", "string", "How the client's secret is given.", choices=("basic", "body")),
             Param("refresh", "boolean", "The secret of `oauth2` is a refresh token.", default=False),
             _CERTIFICATE,
+            Param("interactive", "boolean", "The password of `ssh-password` answers a prompt.", default=False),
+            _KEY_PASSPHRASE,
             _SECRET,
             _PASSPHRASE,
         ),
@@ -416,7 +430,7 @@ OPERATOR = (
         "credential.rotate",
         "operator",
         "Give a credential a new secret: its next version.",
-        (_NAME, _CERTIFICATE, _SECRET, _PASSPHRASE),
+        (_NAME, _CERTIFICATE, _KEY_PASSPHRASE, _SECRET, _PASSPHRASE),
         "Name and version.",
         "credential_rotate",
         acting=True,
@@ -428,6 +442,56 @@ OPERATOR = (
         (_NAME, _PASSPHRASE),
         "Name.",
         "credential_remove",
+        acting=True,
+    ),
+    Method(
+        "host.add",
+        "operator",
+        "Add an SSH host.",
+        (
+            _HOST_NAME,
+            Param("address", "string", "A name or an IP address.", required=True, least=1, most=256),
+            Param("port", "integer", "Its port.", default=22, least=1, most=65_535),
+            Param("user", "string", "The user to log in as.", required=True, least=1, most=256),
+            Param("credential", "string", "The credential that logs in, by name.", required=True, least=1),
+            Param("jump", "string", "The host entry through which it is reached."),
+            Param("host_keys", "strings", "Its keys, as in `known_hosts` after the names.", default=(), most=32),
+            Param("policy", "string", "What becomes of an unknown key.", default="strict", choices=HOST_KEY_POLICIES),
+            _PASSPHRASE,
+        ),
+        "The entry as in `host.list`, and `warnings`.",
+        "host_add",
+        acting=True,
+    ),
+    Method(
+        "host.list",
+        "operator",
+        "Which SSH hosts there are.",
+        (_PASSPHRASE,),
+        "`hosts`: each with name, address, port, user, credential, jump, policy, keys, digest.",
+        "host_list",
+    ),
+    Method(
+        "host.remove",
+        "operator",
+        "Remove an SSH host.",
+        (_HOST_NAME, _PASSPHRASE),
+        "Name.",
+        "host_remove",
+        acting=True,
+    ),
+    Method(
+        "host.import",
+        "operator",
+        "Take hosts or their keys from a file of OpenSSH.",
+        (
+            Param("text", "string", "A known_hosts or ssh_config.", required=True, least=1, most=TEXT_CHARS),
+            Param("credential", "string", "The credential of hosts whose IdentityFile names none."),
+            Param("user", "string", "The user of hosts that name none.", most=256),
+            _PASSPHRASE,
+        ),
+        "`added`, `changed` with the keys pinned, removed and revoked, `skipped` with line and reason, `warnings`.",
+        "host_import",
         acting=True,
     ),
     Method(

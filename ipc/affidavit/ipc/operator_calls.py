@@ -148,20 +148,51 @@ class OperatorCalls:
     async def unknown_list(self, caller: Peer) -> Json:
         return {"rows": list(await self._api.unknown())}
 
-    async def credential_add(self, caller: Peer, *, secret: bytearray, passphrase: bytearray, **about: Any) -> Json:
+    async def credential_add(
+        self,
+        caller: Peer,
+        *,
+        secret: bytearray,
+        key_passphrase: bytearray | None,
+        passphrase: bytearray,
+        **about: Any,
+    ) -> Json:
         given = {name: value for name, value in about.items() if value is not None}
-        return await self._api.credential_add(given, secret, passphrase)
+        return await self._api.credential_add(given, secret, passphrase, key_passphrase=key_passphrase)
 
     async def credential_list(self, caller: Peer, *, passphrase: bytearray) -> Json:
         return await self._api.credential_list(passphrase)
 
     async def credential_rotate(
-        self, caller: Peer, *, name: str, certificate: str | None, secret: bytearray, passphrase: bytearray
+        self,
+        caller: Peer,
+        *,
+        name: str,
+        certificate: str | None,
+        secret: bytearray,
+        key_passphrase: bytearray | None,
+        passphrase: bytearray,
     ) -> Json:
-        return await self._api.credential_rotate(name, secret, passphrase, certificate=certificate)
+        return await self._api.credential_rotate(
+            name, secret, passphrase, certificate=certificate, key_passphrase=key_passphrase
+        )
 
     async def credential_remove(self, caller: Peer, *, name: str, passphrase: bytearray) -> Json:
         return await self._api.credential_remove(name, passphrase)
+
+    async def host_add(self, caller: Peer, *, passphrase: bytearray, **about: Any) -> Json:
+        return await self._api.host_add(about, passphrase)
+
+    async def host_list(self, caller: Peer, *, passphrase: bytearray) -> Json:
+        return await self._api.host_list(passphrase)
+
+    async def host_remove(self, caller: Peer, *, name: str, passphrase: bytearray) -> Json:
+        return await self._api.host_remove(name, passphrase)
+
+    async def host_import(
+        self, caller: Peer, *, text: str, credential: str | None, user: str | None, passphrase: bytearray
+    ) -> Json:
+        return await self._api.host_import(text, credential=credential, user=user, passphrase=passphrase)
 
     async def trust_add(
         self, caller: Peer, *, name: str, ca: str, targets: Sequence[str], passphrase: bytearray

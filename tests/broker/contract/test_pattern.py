@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from affidavit.broker.contract.pattern import MAX_PATTERN, BadPattern, CommandPattern, Glob, UrlPattern
+from affidavit.broker.contract.pattern import MAX_PATTERN, BadPattern, CommandPattern, Glob, HostPattern, UrlPattern
 from affidavit.broker.limits import Limits
 from affidavit.broker.target import parse_http
 
@@ -188,3 +188,38 @@ def test_commands() -> None:
 def test_not_a_command_pattern(host: str, command: str) -> None:
     with pytest.raises(BadPattern):
         CommandPattern.parse(host, command)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "address", "matches"),
+    [
+        ("db.example.com", "db.example.com", True),
+        ("DB.example.com", "db.example.com", True),
+        ("db.example.com", "db2.example.com", False),
+        ("*.example.com", "db.example.com", True),
+        ("*.example.com", "a.db.example.com", False),
+        ("*.example.com", "example.com", False),
+        ("db*.example.com", "db2.example.com", True),
+        ("*", "db", True),
+        ("*.*.*.*", "192.0.2.7", False),
+        ("*", "2001:db8::7", False),
+        ("192.0.2.7", "192.0.2.7", True),
+        ("192.0.2.7", "192.0.2.8", False),
+        ("[2001:DB8::7]", "2001:db8::7", True),
+        ("2001:db8::7", "2001:db8::7", True),
+    ],
+)
+def test_hosts(pattern: str, address: str, matches: bool) -> None:
+    parsed = HostPattern.parse(pattern)
+    assert parsed.matches(address) is matches
+    assert HostPattern.parse(parsed.text) == parsed
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "**.example.com", "ssh://db", "ada@db", "db/x", "db:22", "a b", "db.", "*.1", "ä*", "x" * 9000, "a\u202e"],
+)
+def test_not_a_host_pattern(text: str) -> None:
+    with pytest.raises(BadPattern) as caught:
+        HostPattern.parse(text)
+    assert "URL" not in str(caught.value)

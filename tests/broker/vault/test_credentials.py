@@ -4,6 +4,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from tests.broker.vault import ssh_keys
 from tests.broker.vault.authority import Authority
 
 from affidavit.broker.contract.pattern import UrlPattern
@@ -21,7 +22,7 @@ from affidavit.broker.vault import (
 )
 from affidavit.broker.vault import credentials as module
 from affidavit.broker.vault.credentials import TARGETS_MAX, cautions, checked, is_loopback
-from affidavit.broker.vault.kinds import MutualTlsOptions
+from affidavit.broker.vault.kinds import MutualTlsOptions, shown_options
 
 NOW = Micros(1_796_000_000_000_000)
 BEARER = NewCredential("prod", "bearer", ("https://api.example.com/v1/x",))
@@ -273,3 +274,64 @@ def test_a_vault_has_a_limit(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> N
     vault.credentials.add(BEARER, secret())
     with pytest.raises(Invalid, match="at most"):
         vault.credentials.add(replace(BEARER, name="other"), secret())
+
+
+# -- SSH
+
+
+def test_an_ssh_credential_is_bound_to_hosts() -> None:
+    new = NewCredential("k", "ssh-key", ("DB.example.com", "*.Prod.example.com", "[2001:DB8::7]", "192.0.2.7"))
+    made = checked(new, NOW)
+    assert made.targets == ("db.example.com", "*.prod.example.com", "2001:db8::7", "192.0.2.7")
+    assert cautions(made, secret(b"x" * 8)) == ()
+    assert cautions(made, secret(b"x" * 7)) == (Caution.SHORT_SECRET,)
+    for target in ("https://db.example.com/", "ada@db.example.com", "db.example.com/x", "**", "", "a b", "db:22"):
+        error = refused(replace(new, targets=(target,)))
+        assert error.field == "target"
+        assert "https" not in error.remedy
+    assert refused(replace(new, targets=())).field == "target"
+
+
+def test_a_passphrase_is_a_second_secret(vault: Vault) -> None:
+    value = ssh_keys.file(ssh_keys.new(), ssh_keys.PASSPHRASE)
+    given = bytearray(value), bytearray(ssh_keys.PASSPHRASE)
+    made = vault.credentials.add(NewCredential("k", "ssh-key", ("db",)), *given).credential
+    assert not any(given[0])
+    assert not any(given[1])
+    with vault.credentials.secret(made.credential_id, 1) as kept:
+        assert kept.use(bytes) == value
+    passphrase = vault.credentials.passphrase(made.credential_id, 1)
+    assert passphrase is not None
+    with passphrase:
+        assert passphrase.use(bytes) == ssh_keys.PASSPHRASE
+    assert "planted" not in repr(vault.credentials.list())
+
+    plain = ssh_keys.new()
+    rotated = vault.credentials.rotate("k", bytearray(ssh_keys.file(plain))).credential
+    assert shown_options(rotated.options)["public_key"] == ssh_keys.line(plain)
+    assert rotated.digest != made.digest
+    assert vault.credentials.passphrase(made.credential_id, 2) is None
+    assert vault.credentials.passphrase(made.credential_id, 1) is None
+    again = vault.credentials.rotate("k", bytearray(value), passphrase=bytearray(ssh_keys.PASSPHRASE)).credential
+    assert shown_options(again.options)["encrypted"] is True
+
+
+def test_a_key_without_its_passphrase_is_not_taken(vault: Vault) -> None:
+    value = ssh_keys.file(ssh_keys.new(), ssh_keys.PASSPHRASE)
+    vault.credentials.add(NewCredential("k", "ssh-key", ("db",)), bytearray(ssh_keys.file(ssh_keys.new())))
+    for passphrase in (None, bytearray(b"planted-other")):
+        with pytest.raises(Invalid) as caught:
+            vault.credentials.rotate("k", bytearray(value), passphrase=passphrase)
+        assert caught.value.field == "key_passphrase"
+    assert vault.credentials.named("k").version == 1
+
+
+def test_a_rotation_that_another_overtook_is_refused(vault: Vault, monkeypatch: pytest.MonkeyPatch) -> None:
+    vault.credentials.add(NewCredential("k", "ssh-password", ("db",)), secret())
+    old = vault.credentials.named("k")
+    vault.credentials.rotate("k", secret())
+    monkeypatch.setattr(vault.credentials, "named", lambda name: old)
+    with pytest.raises(Conflict, match="meanwhile"):
+        vault.credentials.rotate("k", secret())
+    monkeypatch.undo()
+    assert vault.credentials.named("k").version == 2

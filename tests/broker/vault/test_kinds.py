@@ -7,13 +7,13 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
+from tests.broker.vault import ssh_keys
 from tests.broker.vault.authority import Authority, key_pem
 
 from affidavit.broker.moment import after, rfc3339
 from affidavit.broker.terms import Micros
 from affidavit.broker.vault import CredentialKind, Invalid, NewCredential
 from affidavit.broker.vault.kinds import (
-    LATER,
     TAKES,
     BasicOptions,
     ClientAuth,
@@ -23,10 +23,14 @@ from affidavit.broker.vault.kinds import (
     Options,
     QueryOptions,
     SigV4Options,
+    SshKeyOptions,
+    SshPasswordOptions,
     check_secret,
     checked_options,
+    fitted,
     kind_of,
     loaded,
+    renewed_certificate,
     shown_options,
     stored,
 )
@@ -157,13 +161,6 @@ def test_a_refused_option_is_named_as_on_the_command_line() -> None:
     assert "--token-url" in refused(replace(BEARER, token_url="x")).message
 
 
-@pytest.mark.parametrize("kind", sorted(LATER))
-def test_kinds_that_come_later_say_so(kind: str) -> None:
-    error = refused(replace(BEARER, kind=kind))
-    assert error.field == "kind"
-    assert f"{kind} comes later" in error.message
-
-
 def test_every_kind_has_its_options() -> None:
     assert TAKES.keys() == set(CredentialKind)
     assert kind_of("oauth2") is CredentialKind.OAUTH2
@@ -280,3 +277,99 @@ def test_a_key_with_a_passphrase_of_its_own_is_told_what_to_do() -> None:
 def test_no_secret_is_quoted(new: NewCredential) -> None:
     error = secret_refused(options(new), b"planted-secret\n\xff\n")
     assert "planted" not in "".join(traceback.format_exception(error)) + error.remedy
+
+
+# -- SSH
+
+SSH_KEY = replace(BEARER, kind="ssh-key", targets=("db.example.com",))
+SSH_PASSWORD = replace(SSH_KEY, kind="ssh-password")
+USER_KEY = ssh_keys.new()
+
+
+def unfit(options: Options, value: bytes, passphrase: bytes | None = None) -> Invalid:
+    with pytest.raises(Invalid) as caught:
+        fitted(options, bytearray(value), None if passphrase is None else bytearray(passphrase))
+    assert caught.value.remedy
+    assert "planted" not in "".join(traceback.format_exception(caught.value))
+    return caught.value
+
+
+def test_an_ssh_key_says_what_it_is() -> None:
+    made = fitted(options(replace(SSH_KEY, username="deploy")), bytearray(ssh_keys.file(USER_KEY)))
+    assert made == SshKeyOptions(
+        "deploy", None, ssh_keys.line(USER_KEY), ssh_keys.host_key(USER_KEY).fingerprint, encrypted=False
+    )
+    assert loaded(CredentialKind.SSH_KEY, stored(made)) == made
+    assert shown_options(made)["certificate"] is False
+    assert shown_options(made)["public_key"] == ssh_keys.line(USER_KEY)
+
+
+def test_an_encrypted_key_needs_its_passphrase() -> None:
+    value = ssh_keys.file(USER_KEY, ssh_keys.PASSPHRASE)
+    made = fitted(options(SSH_KEY), bytearray(value), bytearray(ssh_keys.PASSPHRASE))
+    assert isinstance(made, SshKeyOptions)
+    assert made.encrypted
+    needed, wrong = unfit(options(SSH_KEY), value), unfit(options(SSH_KEY), value, b"planted-other")
+    assert (needed.field, wrong.field) == ("key_passphrase", "key_passphrase")
+    assert "--key-passphrase-fd" in needed.remedy
+    assert needed.message != wrong.message
+    assert unfit(options(SSH_KEY), ssh_keys.file(USER_KEY), b"planted").field == "key_passphrase"
+    assert unfit(options(BEARER), b"token", b"planted").field == "key_passphrase"
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"planted",
+        ssh_keys.line(USER_KEY).encode(),
+        ssh_keys.file(USER_KEY)[:-60],
+        key_pem(ec.generate_private_key(ec.SECP256K1())),
+    ],
+)
+def test_what_is_no_usable_key(value: bytes | str) -> None:
+    assert unfit(options(SSH_KEY), value.encode() if isinstance(value, str) else value).field == "secret"
+
+
+def test_a_certificate_belongs_to_its_key() -> None:
+    text = ssh_keys.certificate(USER_KEY)
+    made = fitted(options(replace(SSH_KEY, certificate=text)), bytearray(ssh_keys.file(USER_KEY)))
+    assert isinstance(made, SshKeyOptions)
+    assert made.certificate == " ".join(text.split()[:2])
+    assert shown_options(made)["certificate"] is True
+    for other in (ssh_keys.certificate(ssh_keys.new()), ssh_keys.certificate(USER_KEY, user=False), "a b"):
+        assert unfit(options(replace(SSH_KEY, certificate=other)), ssh_keys.file(USER_KEY)).field == "certificate"
+    assert refused(replace(SSH_KEY, certificate="x")).field == "certificate"
+
+
+def test_a_next_key_brings_its_certificate_or_has_none() -> None:
+    text = ssh_keys.certificate(USER_KEY)
+    made = options(replace(SSH_KEY, certificate=text))
+    assert renewed_certificate(made, None, NOW) == SshKeyOptions(None, None)
+    assert renewed_certificate(SshKeyOptions(None, None), text, NOW) == made
+    with pytest.raises(Invalid, match="takes no --cert"):
+        renewed_certificate(options(SSH_PASSWORD), text, NOW)
+    mutual = options(MTLS)
+    assert renewed_certificate(mutual, None, NOW) is mutual
+
+
+def test_an_ssh_password() -> None:
+    made = options(replace(SSH_PASSWORD, username="deploy", interactive=True))
+    assert made == SshPasswordOptions("deploy", True)
+    assert loaded(CredentialKind.SSH_PASSWORD, stored(made)) == made
+    assert options(SSH_PASSWORD) == SshPasswordOptions(None, False)
+    assert fitted(made, bytearray("pässword with spaces".encode())) is made
+    for value in (b"", b"planted\n", b"planted\0", b"planted\x7f", b"planted\xff"):
+        assert unfit(made, value).field == "secret"
+
+
+@pytest.mark.parametrize("username", ["", "a b", "a\n", "a\u202e", "x" * 256])
+def test_bad_user_names(username: str) -> None:
+    assert refused(replace(SSH_KEY, username=username)).field == "username"
+    assert refused(replace(SSH_PASSWORD, username=username)).field == "username"
+
+
+def test_each_ssh_kind_takes_its_own_options() -> None:
+    assert refused(replace(SSH_PASSWORD, certificate="x")).field == "certificate"
+    assert refused(replace(SSH_KEY, interactive=True)).field == "interactive"
+    assert refused(replace(BEARER, interactive=True)).field == "interactive"

@@ -560,6 +560,6 @@ def test_a_vault_that_cannot_be_read_whole_shows_nothing(vault: Vault, monkeypat
     with pytest.raises(Conflict):
         vault.unlock(bytearray(b"correct horse"))
     assert vault.state is VaultState.LOCKED
-    for shown in (vault.credentials.list, vault.trust.list, vault.proxy.get):
+    for shown in (vault.credentials.list, vault.trust.list, vault.proxy.get, vault.hosts.list):
         with pytest.raises(VaultLocked):
             shown()

@@ -35,9 +35,31 @@ class ScriptedOperator:
         return {"name": "e", "version": 1, "credentials": [], "settings": [], "adopted": []}
 
     async def credential_rotate(
-        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+        self,
+        name: str,
+        secret: bytearray,
+        passphrase: bytearray,
+        *,
+        certificate: str | None = None,
+        key_passphrase: bytearray | None = None,
     ) -> dict[str, Any]:
-        return self._take("rotate", name, secret, passphrase, certificate)
+        return self._take("rotate", name, secret, passphrase, certificate, key_passphrase)
+
+    async def host_add(self, params: Any, passphrase: bytearray) -> dict[str, Any]:
+        about = {"address": "a", "port": 1, "user": "u", "credential": "c", "jump": None, "host_keys": []}
+        return {**self._take("host add", dict(params), passphrase), **about, "warnings": []}
+
+    async def host_list(self, passphrase: bytearray) -> dict[str, Any]:
+        return {**self._take("host list", passphrase), "hosts": []}
+
+    async def host_remove(self, name: str, passphrase: bytearray) -> dict[str, Any]:
+        return self._take("host remove", name, passphrase)
+
+    async def host_import(
+        self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray
+    ) -> dict[str, Any]:
+        answer = self._take("host import", text, credential, user, passphrase)
+        return {**answer, "added": [], "changed": [], "skipped": [], "warnings": []}
 
     async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> dict[str, Any]:
         answer = self._take("trust add", name, ca, targets, passphrase)
@@ -60,8 +82,10 @@ class ScriptedOperator:
     async def proxy_off(self, passphrase: bytearray) -> dict[str, Any]:
         return {**self._take("proxy off", passphrase), "url": None}
 
-    async def credential_add(self, params: Any, secret: bytearray, passphrase: bytearray) -> dict[str, Any]:
-        return self._take("add", dict(params), secret, passphrase)
+    async def credential_add(
+        self, params: Any, secret: bytearray, passphrase: bytearray, *, key_passphrase: bytearray | None = None
+    ) -> dict[str, Any]:
+        return self._take("add", dict(params), secret, passphrase, key_passphrase)
 
     async def credential_list(self, passphrase: bytearray) -> dict[str, Any]:
         return self._take("list", passphrase)
@@ -111,12 +135,17 @@ def test_every_offline_command_reaches_its_call(cli: Cli, api: ScriptedOperator,
     ca = tmp_path / "ca.pem"
     ca.write_text("-----BEGIN")
     target = "https://a.example/*"
+    host = ["--address", "a", "--user", "u", "--credential", "c"]
     for words in (
         ["credential", "add", "e", "--kind", "bearer", "--target", target, *secrets()],
         ["credential", "list", "--passphrase-fd", cli.fd(b"pw")],
         ["credential", "rotate", "e", *secrets()],
         ["credential", "rotate", "e", "--cert", str(ca), *secrets()],
         ["credential", "remove", "e", "--passphrase-fd", cli.fd(b"pw")],
+        ["host", "add", "db", *host, "--passphrase-fd", cli.fd(b"pw")],
+        ["host", "list", "--passphrase-fd", cli.fd(b"pw")],
+        ["host", "remove", "db", "--passphrase-fd", cli.fd(b"pw")],
+        ["host", "import", str(ca), "--user", "u", "--passphrase-fd", cli.fd(b"pw")],
         ["trust", "add", "corp", "--ca", str(ca), "--target", target, "--passphrase-fd", cli.fd(b"pw")],
         ["trust", "list", "--passphrase-fd", cli.fd(b"pw")],
         ["trust", "remove", "corp", "--passphrase-fd", cli.fd(b"pw")],
@@ -130,20 +159,38 @@ def test_every_offline_command_reaches_its_call(cli: Cli, api: ScriptedOperator,
     ):
         ran = cli(*words)
         assert ran.status == 0, (words, ran.err)
-    (_, added, secret, passphrase), *rest = api.calls
+    (_, added, secret, passphrase, key_passphrase), *rest = api.calls
     assert {name: value for name, value in added.items() if value is not None} == {
         "name": "e",
         "kind": "bearer",
         "targets": (target,),
         "private": False,
         "refresh": False,
+        "interactive": False,
     }
-    assert (secret, passphrase) == (b"secret", b"pw")
+    assert (secret, passphrase, key_passphrase) == (b"secret", b"pw", None)
     assert rest == [
         ("list", b"pw"),
-        ("rotate", "e", b"secret", b"pw", None),
-        ("rotate", "e", b"secret", b"pw", "-----BEGIN"),
+        ("rotate", "e", b"secret", b"pw", None, None),
+        ("rotate", "e", b"secret", b"pw", "-----BEGIN", None),
         ("remove", "e", b"pw"),
+        (
+            "host add",
+            {
+                "name": "db",
+                "address": "a",
+                "port": 22,
+                "user": "u",
+                "credential": "c",
+                "jump": None,
+                "host_keys": (),
+                "policy": "strict",
+            },
+            b"pw",
+        ),
+        ("host list", b"pw"),
+        ("host remove", "db", b"pw"),
+        ("host import", "-----BEGIN", None, "u", b"pw"),
         ("trust add", "corp", "-----BEGIN", (target,), b"pw"),
         ("trust list", b"pw"),
         ("trust remove", "corp", b"pw"),

@@ -190,6 +190,36 @@ class UrlPattern:
 
 
 @dataclass(frozen=True, slots=True)
+class HostPattern:
+    """The hosts that an SSH credential may log in to, by address: a name in which `*` is any text inside one label, or
+    an IP address. `text` is its one spelling, IPv6 without brackets."""
+
+    text: str
+    labels: tuple[Glob, ...]
+    is_literal: bool
+    """It is an IP address."""
+
+    @classmethod
+    def parse(cls, text: str) -> HostPattern:
+        """Raises BadPattern."""
+        if len(text) > MAX_PATTERN or any(map(is_hidden, text)) or any(sign in text for sign in "/@"):
+            raise BadPattern("An SSH target is a host alone, without scheme, user or path.")
+        bare = text.removeprefix("[").removesuffix("]")
+        try:
+            host, is_literal = _pattern_host(f"[{bare}]" if ":" in bare else bare)
+        except BadUrl as bad:
+            raise BadPattern(str(bad).replace("in the URL", "in the pattern")) from bad
+        return cls(host, tuple(map(Glob.parse, (host,) if is_literal else host.split("."))), is_literal)
+
+    def matches(self, address: str) -> bool:
+        """`address` is in the spelling of `target.normal_host`."""
+        labels = address.split(".")
+        if self.is_literal or ":" in address or labels[-1].isdigit():
+            return self.text == address
+        return len(labels) == len(self.labels) and all(map(Glob.matches, self.labels, labels))
+
+
+@dataclass(frozen=True, slots=True)
 class CommandPattern:
     """A host entry and a command, in both of which `*` is any text (in the host: inside one label)."""
 

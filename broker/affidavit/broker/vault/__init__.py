@@ -24,6 +24,9 @@ from affidavit.broker.vault.errors import (
     WrongPassphrase,
 )
 from affidavit.broker.vault.head import DeviceMode
+from affidavit.broker.vault.host_entry import Hop, HostEntry, HostKeyPolicy, NewHost, hops_of
+from affidavit.broker.vault.host_import import Imported
+from affidavit.broker.vault.hosts import Hosts
 from affidavit.broker.vault.keyring_store import KeyringStore
 from affidavit.broker.vault.keys import DeviceKeys, KdfParams
 from affidavit.broker.vault.kinds import CredentialKind, NewCredential
@@ -49,10 +52,16 @@ __all__ = [
     "DeviceMode",
     "DeviceSecretUnavailable",
     "DeviceTrouble",
+    "Hop",
+    "HostEntry",
+    "HostKeyPolicy",
+    "Hosts",
+    "Imported",
     "Invalid",
     "KdfParams",
     "KeyringStore",
     "NewCredential",
+    "NewHost",
     "NotKnown",
     "OperatorData",
     "Proxy",
@@ -68,6 +77,7 @@ __all__ = [
     "VaultState",
     "VaultUnavailable",
     "WrongPassphrase",
+    "hops_of",
     "route_for",
     "trust_for",
 ]

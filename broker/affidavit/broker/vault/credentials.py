@@ -16,22 +16,22 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, NewType, TypeVar
 
-from affidavit.broker.contract.pattern import BadPattern, UrlPattern
+from affidavit.broker.contract.pattern import BadPattern, HostPattern, UrlPattern
 from affidavit.broker.fingerprint import digest
 from affidavit.broker.secret import Secret, overwrite
 from affidavit.broker.terms import ApprovalMode, Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
 from affidavit.broker.vault.kinds import (
+    SSH_KINDS,
     CredentialKind,
-    MutualTlsOptions,
     NewCredential,
     Options,
-    check_secret,
     checked_options,
-    client_certificate,
+    fitted,
     kind_of,
     loaded,
+    renewed_certificate,
     stored,
 )
 from affidavit.journal.sqlcipher import Connection
@@ -65,10 +65,11 @@ CREATE TABLE secrets (
     version INTEGER NOT NULL,
     created_at INTEGER NOT NULL,
     value BLOB,
+    passphrase BLOB,
     PRIMARY KEY (credential_id, version)
 ) STRICT, WITHOUT ROWID;
 """
-"""`secrets.value` is NULL once a newer version took its place."""
+"""`secrets.value` is NULL once a newer version took its place; `passphrase` is that of an SSH key's file."""
 
 _COLUMNS = "id, name, kind, version, targets, approval, private, options, created_at, rotated_at"
 
@@ -147,7 +148,7 @@ def checked(new: NewCredential, now: Micros) -> Credential:
             "A name has 1 to 64 letters, digits, dots, dashes or underscores.", "Choose another.", field="name"
         )
     kind = kind_of(new.kind)
-    targets = checked_targets(new.targets)
+    targets = checked_targets(new.targets, ssh=kind in SSH_KINDS)
     if kind is CredentialKind.MTLS and any(target.startswith("http:") for target in targets):
         raise Invalid("A client certificate goes to https:// only.", "Use https://.", field="target")
     try:
@@ -170,15 +171,23 @@ def checked(new: NewCredential, now: Micros) -> Credential:
     )
 
 
-def checked_targets(texts: tuple[str, ...]) -> tuple[str, ...]:
+def checked_targets(texts: tuple[str, ...], *, ssh: bool) -> tuple[str, ...]:
     """The patterns in their one spelling, 1 to TARGETS_MAX. Invalid, field `target`."""
     if not 1 <= len(texts) <= TARGETS_MAX:
         raise Invalid(
             f"A credential is bound to 1 to {TARGETS_MAX} targets.",
-            "Such as: https://api.example.com/v1/*",
+            "Such as: db.example.com" if ssh else "Such as: https://api.example.com/v1/*",
             field="target",
         )
-    return tuple(dict.fromkeys(checked_target(text).text for text in texts))
+    return tuple(dict.fromkeys((checked_host if ssh else checked_target)(text).text for text in texts))
+
+
+def checked_host(text: str) -> HostPattern:
+    """The SSH hosts that `text` spells. Invalid, field `target`."""
+    try:
+        return HostPattern.parse(text)
+    except BadPattern as bad:
+        raise Invalid(str(bad), "Such as: db.example.com or *.prod.example.com", field="target") from None
 
 
 def checked_target(text: str) -> UrlPattern:
@@ -198,6 +207,9 @@ def checked_target(text: str) -> UrlPattern:
 
 def cautions(credential: Credential, value: bytearray) -> tuple[Caution, ...]:
     """What a person should know of this credential with this secret."""
+    if credential.kind in SSH_KINDS:
+        # A host proves itself by its pinned key before it sees anything, on loopback too; a key's file is never short.
+        return (Caution.SHORT_SECRET,) if len(value) < SHORT_SECRET else ()
     patterns = [UrlPattern.parse(target) for target in credential.targets]
     tokens = [(p, replace(p, path=_TOKEN_ENDPOINT.path, query=())) for p in patterns]
     found = [
@@ -249,27 +261,36 @@ class Credentials:
                 return credential
         raise _no_such_name()
 
-    def add(self, new: NewCredential, value: bytearray) -> Added:
-        """Take in a credential and its secret; `value` is overwritten. Invalid or Conflict with the field."""
-        try:
-            credential = checked(new, self._now())
-            check_secret(credential.options, value)
-            found = cautions(credential, value)
-            self._change(lambda database: _insert(database, credential, value))
-            return Added(credential, found)
-        finally:
-            overwrite(value)
+    def add(self, new: NewCredential, value: bytearray, passphrase: bytearray | None = None) -> Added:
+        """Take in a credential and its secret; both secrets are overwritten. Invalid or Conflict with the field.
 
-    def rotate(self, name: str, value: bytearray, *, certificate: str | None = None) -> Added:
-        """Give a credential its next version and forget the older secrets; `value` is overwritten.
-
-        `certificate` (PEM) only for kind mtls: the one that the new key belongs to; without it the old one stays.
+        `passphrase` is that of an SSH key's file.
         """
         try:
-            credential = self._change(lambda database: _rotate(database, name, value, certificate, self._now()))
+            asked = checked(new, self._now())
+            credential = replace(asked, options=fitted(asked.options, value, passphrase))
+            found = cautions(credential, value)
+            self._change(lambda database: _insert(database, credential, value, passphrase))
+            return Added(credential, found)
+        finally:
+            _forget(value, passphrase)
+
+    def rotate(
+        self, name: str, value: bytearray, *, certificate: str | None = None, passphrase: bytearray | None = None
+    ) -> Added:
+        """Give a credential its next version and forget the older secrets; both secrets are overwritten.
+
+        `certificate` only for kinds mtls and ssh-key: the one that the new key belongs to. Without it the old one of
+        mtls stays, and an SSH key has none. `passphrase` as in `add`.
+        """
+        try:
+            old, now = self.named(name), self._now()
+            # Outside the transaction: an SSH key may ask for a second of derivation.
+            options = fitted(renewed_certificate(old.options, certificate, now), value, passphrase)
+            credential = self._change(lambda database: _rotate(database, old, options, value, passphrase, now))
             return Added(credential, cautions(credential, value))
         finally:
-            overwrite(value)
+            _forget(value, passphrase)
 
     def renewed(self, credential_id: CredentialId, version: int, value: bytearray) -> Credential:
         """The next version with a secret that its service gave in place of this version's; `value` is overwritten.
@@ -282,12 +303,16 @@ class Credentials:
             overwrite(value)
 
     def remove(self, name: str) -> Credential:
-        """Remove a credential with all its versions; gives what was removed. Conflict while the proxy uses it."""
+        """Remove a credential with all its versions; gives what was removed. Conflict while proxy or host uses it."""
         return self._change(lambda database: _remove(database, name))
 
     def secret(self, credential_id: CredentialId, version: int) -> Secret:
         """The secret of this version, which the caller owns and wipes. NotKnown if a newer one took its place."""
         return self._access.read(lambda database: _select_secret(database, credential_id, version))
+
+    def passphrase(self, credential_id: CredentialId, version: int) -> Secret | None:
+        """The passphrase of this version's key file, which the caller owns and wipes; None if it needs none."""
+        return self._access.read(lambda database: _select_passphrase(database, credential_id, version))
 
     def load(self, database: Connection) -> None:
         """For the vault, when it opens: take the snapshot."""
@@ -307,7 +332,13 @@ class Credentials:
         return result
 
 
-def _insert(database: Connection, credential: Credential, value: bytearray) -> None:
+def _forget(value: bytearray, passphrase: bytearray | None) -> None:
+    overwrite(value)
+    if passphrase is not None:
+        overwrite(passphrase)
+
+
+def _insert(database: Connection, credential: Credential, value: bytearray, passphrase: bytearray | None) -> None:
     """Add a credential and its first secret. Conflict if the name is taken."""
     if database.execute("SELECT 1 FROM credentials WHERE name = ?", (credential.name,)).fetchone():
         raise Conflict(
@@ -330,7 +361,7 @@ def _insert(database: Connection, credential: Credential, value: bytearray) -> N
         credential.rotated_at,
     )
     database.execute(f"INSERT INTO credentials ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
-    _insert_secret(database, credential, value)
+    _insert_secret(database, credential, value, passphrase)
 
 
 def _select_all(database: Connection) -> tuple[Credential, ...]:
@@ -347,15 +378,22 @@ def _select_named(database: Connection, name: str) -> Credential:
     return _from_row(row)
 
 
-def _rotate(database: Connection, name: str, value: bytearray, certificate: str | None, now: Micros) -> Credential:
-    """Give the credential its next version and forget the values of the older ones."""
-    old = _select_named(database, name)
-    options = old.options
-    if certificate is not None:
-        if not isinstance(options, MutualTlsOptions):
-            raise Invalid(f"Kind {old.kind.value} takes no --cert.", "Leave --cert out.", field="certificate")
-        options = client_certificate(certificate, now)
-    return _next_version(database, replace(old, options=options), value, now)
+def _rotate(
+    database: Connection,
+    seen: Credential,
+    options: Options,
+    value: bytearray,
+    passphrase: bytearray | None,
+    now: Micros,
+) -> Credential:
+    """Give the credential its next version and forget the values of the older ones.
+
+    `options` were made from `seen`. Conflict where it was changed meanwhile; NotKnown where it was removed.
+    """
+    old = _select_named(database, seen.name)
+    if (old.credential_id, old.version) != (seen.credential_id, seen.version):
+        raise Conflict("The credential was changed meanwhile.", "Look at it, then try again.", field="name")
+    return _next_version(database, replace(old, options=options), value, passphrase, now)
 
 
 def _renew(database: Connection, credential_id: str, version: int, value: bytearray, now: Micros) -> Credential:
@@ -365,28 +403,37 @@ def _renew(database: Connection, credential_id: str, version: int, value: bytear
     ).fetchone()
     if row is None:
         raise _no_such_version()
-    return _next_version(database, _from_row(row), value, now)
+    old = _from_row(row)
+    return _next_version(database, replace(old, options=fitted(old.options, value)), value, None, now)
 
 
-def _next_version(database: Connection, old: Credential, value: bytearray, now: Micros) -> Credential:
-    check_secret(old.options, value)
+def _next_version(
+    database: Connection, old: Credential, value: bytearray, passphrase: bytearray | None, now: Micros
+) -> Credential:
     new = replace(old, version=old.version + 1, rotated_at=now)
     database.execute(
         "UPDATE credentials SET version = ?, options = ?, rotated_at = ? WHERE id = ?",
         (new.version, json.dumps(stored(new.options)), now, new.credential_id),
     )
-    database.execute("UPDATE secrets SET value = NULL WHERE credential_id = ?", (new.credential_id,))
-    _insert_secret(database, new, value)
+    database.execute("UPDATE secrets SET value = NULL, passphrase = NULL WHERE credential_id = ?", (new.credential_id,))
+    _insert_secret(database, new, value, passphrase)
     return new
 
 
 def _remove(database: Connection, name: str) -> Credential:
-    """Remove a credential with all its versions; gives what was removed. Conflict while the proxy uses it."""
+    """Remove a credential with all its versions; gives what was removed. Conflict while proxy or host uses it."""
     old = _select_named(database, name)
     if database.execute("SELECT 1 FROM proxy WHERE credential_id = ?", (old.credential_id,)).fetchone():
         raise Conflict(
             "The proxy uses this credential.",
             "Change the proxy first: affidavit proxy set, or affidavit proxy off",
+            field="name",
+        )
+    hosts = database.execute("SELECT name FROM hosts WHERE credential_id = ? ORDER BY name", (old.credential_id,))
+    if (host := hosts.fetchone()) is not None:
+        raise Conflict(
+            f"The host {host[0]} logs in with this credential.",
+            f"Remove the host first: affidavit host remove {host[0]}",
             field="name",
         )
     database.execute("DELETE FROM secrets WHERE credential_id = ?", (old.credential_id,))
@@ -404,6 +451,13 @@ def _select_secret(database: Connection, credential_id: str, version: int) -> Se
     return Secret(row[0])
 
 
+def _select_passphrase(database: Connection, credential_id: str, version: int) -> Secret | None:
+    row = database.execute(
+        "SELECT passphrase FROM secrets WHERE credential_id = ? AND version = ?", (credential_id, version)
+    ).fetchone()
+    return None if row is None or row[0] is None else Secret(row[0])
+
+
 def _no_such_version() -> NotKnown:
     return NotKnown("This version of the credential has no secret any more.", "Send the request again.")
 
@@ -412,10 +466,12 @@ def _no_such_name() -> NotKnown:
     return NotKnown("There is no credential of this name.", "affidavit credential list", field="name")
 
 
-def _insert_secret(database: Connection, credential: Credential, value: bytearray) -> None:
+def _insert_secret(
+    database: Connection, credential: Credential, value: bytearray, passphrase: bytearray | None
+) -> None:
     database.execute(
-        "INSERT INTO secrets (credential_id, version, created_at, value) VALUES (?, ?, ?, ?)",
-        (credential.credential_id, credential.version, credential.rotated_at, value),
+        "INSERT INTO secrets (credential_id, version, created_at, value, passphrase) VALUES (?, ?, ?, ?, ?)",
+        (credential.credential_id, credential.version, credential.rotated_at, value, passphrase),
     )
 
 

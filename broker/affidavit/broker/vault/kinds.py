@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -15,10 +15,11 @@ from affidavit.broker.address import check_form, is_loopback
 from affidavit.broker.limits import Limits
 from affidavit.broker.moment import rfc3339
 from affidavit.broker.refusal import Refused
-from affidavit.broker.target import parse_http
+from affidavit.broker.target import is_hidden, parse_http
 from affidavit.broker.terms import Micros
 from affidavit.broker.vault.certificates import BadCertificate, chain, check_key, not_after, pem, subject
 from affidavit.broker.vault.errors import Invalid
+from affidavit.broker.wire.ssh.port import KeyFault, SshKeyUnusable
 
 PLACEHOLDER = "{secret}"
 SECRET_MAX = 64 * 1024
@@ -34,10 +35,12 @@ class CredentialKind(StrEnum):
     SIGV4 = "sigv4"
     OAUTH2 = "oauth2"
     MTLS = "mtls"
+    SSH_KEY = "ssh-key"
+    SSH_PASSWORD = "ssh-password"  # noqa: S105 - a word
 
 
-LATER = frozenset({"ssh-key", "ssh-password"})
-"""Kinds that are named in the interface and not built yet."""
+SSH_KINDS = frozenset({CredentialKind.SSH_KEY, CredentialKind.SSH_PASSWORD})
+"""Kinds that log in to SSH hosts: their targets are hosts, and no HTTP request carries them."""
 
 
 class ClientAuth(StrEnum):
@@ -103,7 +106,42 @@ class MutualTlsOptions:
     expires_at: Micros
 
 
-Options = HeaderOptions | BasicOptions | QueryOptions | SigV4Options | OAuth2Options | MutualTlsOptions
+@dataclass(frozen=True, slots=True)
+class SshKeyOptions:
+    """A private key; the secret is its file, and its passphrase a second secret beside it."""
+
+    username: str | None
+    """The one user that it logs in as; None: whomever the host entry names."""
+    certificate: str | None
+    """An OpenSSH user certificate for this key, on one line."""
+    public_key: str = ""
+    """Its public part as in `authorized_keys`. `fitted` reads it from the secret."""
+    fingerprint: str = ""
+    """As OpenSSH prints it."""
+    encrypted: bool = False
+    """The file needs the passphrase that is kept beside it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SshPasswordOptions:
+    """A password."""
+
+    username: str | None
+    """As in SshKeyOptions."""
+    interactive: bool
+    """It answers the one hidden prompt of keyboard-interactive (RFC 4256) instead of going out by itself."""
+
+
+Options = (
+    HeaderOptions
+    | BasicOptions
+    | QueryOptions
+    | SigV4Options
+    | OAuth2Options
+    | MutualTlsOptions
+    | SshKeyOptions
+    | SshPasswordOptions
+)
 
 _OPTIONS: Mapping[CredentialKind, type[Options]] = {
     CredentialKind.BEARER: HeaderOptions,
@@ -113,6 +151,8 @@ _OPTIONS: Mapping[CredentialKind, type[Options]] = {
     CredentialKind.SIGV4: SigV4Options,
     CredentialKind.OAUTH2: OAuth2Options,
     CredentialKind.MTLS: MutualTlsOptions,
+    CredentialKind.SSH_KEY: SshKeyOptions,
+    CredentialKind.SSH_PASSWORD: SshPasswordOptions,
 }
 
 
@@ -140,7 +180,8 @@ class NewCredential:
     client_auth: str | None = None
     refresh: bool = False
     certificate: str | None = None
-    """PEM."""
+    """PEM; of kind ssh-key an OpenSSH certificate's file."""
+    interactive: bool = False
 
     @classmethod
     def of(cls, params: Mapping[str, Any]) -> NewCredential:
@@ -157,6 +198,8 @@ TAKES: Mapping[CredentialKind, frozenset[str]] = {
     CredentialKind.SIGV4: frozenset({"access_key", "region", "service"}),
     CredentialKind.OAUTH2: frozenset({"token_url", "client_id", "scope", "client_auth", "refresh"}),
     CredentialKind.MTLS: frozenset({"certificate"}),
+    CredentialKind.SSH_KEY: frozenset({"username", "certificate"}),
+    CredentialKind.SSH_PASSWORD: frozenset({"username", "interactive"}),
 }
 OPTION_NAMES = tuple(sorted(frozenset().union(*TAKES.values())))
 """Every option of any kind, as a field of `NewCredential`."""
@@ -164,12 +207,6 @@ OPTION_NAMES = tuple(sorted(frozenset().union(*TAKES.values())))
 
 def kind_of(text: str) -> CredentialKind:
     """The kind that `text` names. Invalid, field `kind`."""
-    if text in LATER:
-        raise Invalid(
-            f"Kind {text} comes later; this version has {', '.join(CredentialKind)}.",
-            "Use one of these, or wait for the version that has it.",
-            field="kind",
-        )
     try:
         return CredentialKind(text)
     except ValueError:
@@ -212,6 +249,10 @@ def checked_options(new: NewCredential, kind: CredentialKind, now: Micros) -> Op
             )
         case CredentialKind.MTLS:
             return client_certificate(new.certificate, now)
+        case CredentialKind.SSH_KEY:
+            return SshKeyOptions(_login(new.username), _one_line(new.certificate))
+        case CredentialKind.SSH_PASSWORD:
+            return SshPasswordOptions(_login(new.username), new.interactive)
 
 
 def client_certificate(text: str | None, now: Micros) -> MutualTlsOptions:
@@ -225,6 +266,32 @@ def client_certificate(text: str | None, now: Micros) -> MutualTlsOptions:
     if not_after(found[0]) <= now:
         raise Invalid("The certificate has expired.", "Give one that is still valid.", field="certificate")
     return MutualTlsOptions(pem(found), subject(found[0]), not_after(found[0]))
+
+
+def fitted(options: Options, value: bytearray, passphrase: bytearray | None = None) -> Options:
+    """The options once this secret was checked against them; of kind ssh-key with what the key says of itself.
+
+    `passphrase` is that of an SSH key's file. Invalid, field `secret`, `key_passphrase` or `certificate`. It takes as
+    long as the key's own derivation: an encrypted key belongs in an executor.
+    """
+    check_secret(options, value)
+    if isinstance(options, SshKeyOptions):
+        return _read_key(options, value, passphrase)
+    if passphrase is not None:
+        raise Invalid("Only an SSH key has a passphrase.", "Leave --key-passphrase-fd out.", field="key_passphrase")
+    return options
+
+
+def renewed_certificate(options: Options, certificate: str | None, now: Micros) -> Options:
+    """The options that a next version starts from. Of mtls the old certificate stays where there is no new one; an SSH
+    key brings its own or has none. Invalid, field `certificate`."""
+    if isinstance(options, SshKeyOptions):
+        return replace(options, certificate=_one_line(certificate))
+    if certificate is None:
+        return options
+    if not isinstance(options, MutualTlsOptions):
+        raise Invalid("This kind of credential takes no --cert.", "Leave --cert out.", field="certificate")
+    return client_certificate(certificate, now)
 
 
 def check_secret(options: Options, value: bytearray) -> None:
@@ -253,6 +320,10 @@ def check_secret(options: Options, value: bytearray) -> None:
                 check_key(chain(options.certificate)[0], value)
             except BadCertificate as bad:
                 raise Invalid(str(bad), "Give the certificate's own key in PEM.", field="secret") from None
+        case SshKeyOptions():
+            pass  # `fitted` reads it, with its passphrase
+        case SshPasswordOptions():
+            _check_password(value)
 
 
 def stored(options: Options) -> dict[str, Any]:
@@ -274,9 +345,12 @@ def shown_options(options: Options) -> dict[str, Any]:
     if isinstance(options, MutualTlsOptions):
         del shown["certificate"]
         shown["expires_at"] = rfc3339(options.expires_at)
+    if isinstance(options, SshKeyOptions):
+        shown["certificate"] = options.certificate is not None
     return shown
 
 
+_PASSPHRASE = "key_passphrase"  # noqa: S105 - a field's name
 _FLAGS = {"certificate": "--cert"}
 """Options whose name on the command line is another."""
 
@@ -379,6 +453,97 @@ def _check_line(value: bytearray) -> None:
             "Give it without one; a file's last line break is the usual cause.",
             field="secret",
         )
+
+
+def _check_password(value: bytearray) -> None:
+    """RFC 4252, 8: UTF-8. A control character is no part of what a person types."""
+    try:
+        text = value.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Invalid("An SSH password is UTF-8 (RFC 4252).", "Give another.", field="secret") from None
+    if any(character < " " or character == "\x7f" for character in text):
+        raise Invalid(
+            "The password holds a line break or another control character.",
+            "Give it without one; a file's last line break is the usual cause.",
+            field="secret",
+        )
+
+
+def _login(name: str | None) -> str | None:
+    """The user name of an SSH credential; None stays."""
+    return None if name is None else login_name(name, "username")
+
+
+def login_name(name: str, field: str) -> str:
+    """A user as an SSH server is asked for: 1 to 255 bytes, nothing that a person cannot see. Invalid with `field`."""
+    if not 1 <= len(name.encode("utf-8", "surrogatepass")) <= 255 or any(map(is_hidden, name)):
+        raise Invalid(
+            "A user name has 1 to 255 bytes and no white space, control or invisible character.",
+            "Such as: deploy",
+            field=field,
+        )
+    return name
+
+
+def _one_line(certificate: str | None) -> str | None:
+    """An OpenSSH certificate's kind and blob, without its comment. Invalid, field `certificate`."""
+    if certificate is None:
+        return None
+    words = certificate.split()
+    if len(words) < 2 or not certificate.isascii():
+        raise _not_its_certificate()
+    return f"{words[0]} {words[1]}"
+
+
+def _read_key(options: SshKeyOptions, value: bytearray, passphrase: bytearray | None) -> SshKeyOptions:
+    # Here and not at the head: it brings paramiko, and a broker that holds no SSH key starts without it.
+    from affidavit.broker.wire.ssh import keys
+
+    try:
+        facts = keys.describe(bytes(value), None if passphrase is None else bytes(passphrase))
+        if options.certificate is not None:
+            keys.check_certificate(options.certificate.encode("ascii"), facts.public)
+    except SshKeyUnusable as unusable:
+        raise _unusable(unusable.fault) from None
+    if passphrase is not None and not facts.encrypted:
+        raise Invalid("This key has no passphrase.", "Leave --key-passphrase-fd out.", field="key_passphrase")
+    return replace(
+        options, public_key=facts.public.line, fingerprint=facts.public.fingerprint, encrypted=facts.encrypted
+    )
+
+
+def _unusable(fault: KeyFault) -> Invalid:
+    match fault:
+        case KeyFault.MALFORMED:
+            return Invalid(
+                "That is no private key file, or a damaged one.",
+                "Give the private key itself, in OpenSSH's form or PEM; not its .pub file.",
+                field="secret",
+            )
+        case KeyFault.KIND:
+            return Invalid(
+                "A key is Ed25519, ECDSA on a NIST curve, or RSA of 2048 to 16384 bits.",
+                "Make one: ssh-keygen -t ed25519",
+                field="secret",
+            )
+        case KeyFault.PASSPHRASE_NEEDED:
+            return Invalid("The key's file has a passphrase.", "Give it by: --key-passphrase-fd N", field=_PASSPHRASE)
+        case KeyFault.PASSPHRASE_WRONG:
+            return Invalid(
+                "That is not the passphrase of this key's file, or the file is damaged.",
+                "Try again.",
+                field=_PASSPHRASE,
+            )
+        case KeyFault.CERTIFICATE:
+            return _not_its_certificate()
+
+
+def _not_its_certificate() -> Invalid:
+    return Invalid(
+        "That is no OpenSSH user certificate for this key.",
+        "Give the key's own -cert.pub file: --certificate FILE",
+        field="certificate",
+    )
 
 
 def _check_client_secret(options: OAuth2Options, value: bytearray) -> None:

@@ -25,7 +25,7 @@ from affidavit.broker.home import Places, create_private
 from affidavit.broker.moment import SystemClock
 from affidavit.broker.secret import Secret, overwrite
 from affidavit.broker.terms import Micros
-from affidavit.broker.vault import credentials, operator, proxy, trust
+from affidavit.broker.vault import credentials, hosts, operator, proxy, trust
 from affidavit.broker.vault.credentials import Credentials
 from affidavit.broker.vault.device import Device
 from affidavit.broker.vault.errors import (
@@ -41,6 +41,7 @@ from affidavit.broker.vault.errors import (
     WrongPassphrase,
 )
 from affidavit.broker.vault.head import DeviceMode, VaultHead
+from affidavit.broker.vault.hosts import Hosts
 from affidavit.broker.vault.keyring_store import KeyringStore
 from affidavit.broker.vault.keys import SALT_BYTES, DeviceKeys, KdfParams, device_check, device_keys, vault_keys
 from affidavit.broker.vault.operator import OperatorData
@@ -102,7 +103,8 @@ class Vault:
         self.operator = OperatorData(self, now)
         self.trust = TrustAnchors(self, now)
         self.proxy = ProxySetting(self, now)
-        self._snapshots = (self.credentials, self.trust, self.proxy)
+        self.hosts = Hosts(self, self.credentials, now)
+        self._snapshots = (self.credentials, self.trust, self.proxy, self.hosts)
 
     @classmethod
     def create(
@@ -325,7 +327,8 @@ def _check_nothing_there(places: Places) -> None:
 
 
 def _create_schema(database: Connection) -> None:
-    for statement in (_SCHEMA + credentials.SCHEMA + operator.SCHEMA + trust.SCHEMA + proxy.SCHEMA).split(";"):
+    parts = (credentials.SCHEMA, operator.SCHEMA, trust.SCHEMA, proxy.SCHEMA, hosts.SCHEMA)
+    for statement in (_SCHEMA + "".join(parts)).split(";"):
         database.execute(statement)
     private = bytearray(X25519PrivateKey.generate().private_bytes_raw())
     database.execute("INSERT INTO keys (name, value) VALUES (?, ?)", (_JOURNAL_PRIVATE, private))

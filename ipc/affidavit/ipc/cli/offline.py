@@ -20,15 +20,28 @@ Handler = Callable[[OperatorApi, Mapping[str, Any]], Awaitable[Any]]
 
 HANDLERS: dict[str, Handler] = {
     "credential.add": lambda api, given: api.credential_add(
-        {name: value for name, value in given.items() if name not in ("secret", "passphrase")},
+        {name: value for name, value in given.items() if name not in ("secret", "key_passphrase", "passphrase")},
         given["secret"],
         given["passphrase"],
+        key_passphrase=given["key_passphrase"],
     ),
     "credential.list": lambda api, given: api.credential_list(given["passphrase"]),
     "credential.rotate": lambda api, given: api.credential_rotate(
-        given["name"], given["secret"], given["passphrase"], certificate=given["certificate"]
+        given["name"],
+        given["secret"],
+        given["passphrase"],
+        certificate=given["certificate"],
+        key_passphrase=given["key_passphrase"],
     ),
     "credential.remove": lambda api, given: api.credential_remove(given["name"], given["passphrase"]),
+    "host.add": lambda api, given: api.host_add(
+        {name: value for name, value in given.items() if name != "passphrase"}, given["passphrase"]
+    ),
+    "host.list": lambda api, given: api.host_list(given["passphrase"]),
+    "host.remove": lambda api, given: api.host_remove(given["name"], given["passphrase"]),
+    "host.import": lambda api, given: api.host_import(
+        given["text"], credential=given["credential"], user=given["user"], passphrase=given["passphrase"]
+    ),
     "trust.add": lambda api, given: api.trust_add(given["name"], given["ca"], given["targets"], given["passphrase"]),
     "trust.list": lambda api, given: api.trust_list(given["passphrase"]),
     "trust.remove": lambda api, given: api.trust_remove(given["name"], given["passphrase"]),
