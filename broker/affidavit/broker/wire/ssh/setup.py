@@ -117,28 +117,17 @@ class Setup:
 
         Before anything is attempted SshKeyUnusable comes through, and what a Secret raises.
         """
-        begins = [await self._prepared(hop) for hop in self._hops]
         try:
-            for hop, begin in zip(self._hops, begins, strict=True):
-                session = await self._reach(hop, algorithms.pinned(hop.host_keys))
-                self._check_host_key(hop, session)
-                await self._log_in(session, begin)
-                self._place += 1
+            await self._pass(self._hops)
         except BaseException:
             self._close()
             raise
-        self._place -= 1
         return Way(tuple(self._sessions), self._described(), self._first_ip)
 
     async def probe(self) -> tuple[HostKey, str]:
         """The last hop's key and its peer, nothing left open. Raises as `connect`."""
-        begins = [await self._prepared(hop) for hop in self._hops[:-1]]
         try:
-            for hop, begin in zip(self._hops, begins, strict=False):
-                session = await self._reach(hop, algorithms.pinned(hop.host_keys))
-                self._check_host_key(hop, session)
-                await self._log_in(session, begin)
-                self._place += 1
+            await self._pass(self._hops[:-1])
             session = await self._reach(self._hops[-1], ())
             assert session.shown is not None
             return session.shown, self._peer
@@ -171,6 +160,15 @@ class Setup:
             self._scope.reschedule(self._loop.time())
 
     # -- one hop
+
+    async def _pass(self, hops: tuple[SshHop, ...]) -> None:
+        """Reach and log in to each of them. Keys are made ready before anything is attempted."""
+        begins = [await self._prepared(hop) for hop in hops]
+        for hop, begin in zip(hops, begins, strict=True):
+            session = await self._reach(hop, algorithms.pinned(hop.host_keys))
+            self._check_host_key(hop, session)
+            await self._log_in(session, begin)
+            self._place += 1
 
     async def _reach(self, hop: SshHop, pins: tuple[HostKey, ...]) -> Session:
         """A session with proven keys; which key it is, is not looked at. Without pins any kind of key is asked for."""
@@ -304,17 +302,7 @@ class Setup:
         await self._wait(stage, session, lambda: not channel.awaits_reply or channel.closed or bool(channel.violation))
         self._check_channel(channel, stage)
         if channel.refused_variable is not None:
-            raise Stopped(
-                SetupStop(
-                    self._reached,
-                    stage,
-                    SetupFault.VARIABLE_REFUSED,
-                    "SSH_ENV_REFUSED",
-                    self._address,
-                    self._where,
-                    name=channel.refused_variable,
-                )
-            )
+            raise self._stop(stage, SetupFault.VARIABLE_REFUSED, "SSH_ENV_REFUSED", name=channel.refused_variable)
         self._reached = stage
 
     def _check_channel(self, channel: Channel, stage: Stage) -> None:
@@ -370,9 +358,11 @@ class Setup:
         finally:
             self._scope = None
 
-    def _stop(self, stage: Stage, fault: SetupFault, system: str, detail: str = "") -> Stopped:
+    def _stop(
+        self, stage: Stage, fault: SetupFault, system: str, detail: str = "", *, name: str | None = None
+    ) -> Stopped:
         said = "; ".join(part for part in (self._where, detail) if part)
-        return Stopped(SetupStop(self._reached, stage, fault, system, self._address, said))
+        return Stopped(SetupStop(self._reached, stage, fault, system, self._address, said, name))
 
     @property
     def _where(self) -> str:
