@@ -6,8 +6,19 @@ import json
 from typing import Any
 
 from affidavit.broker.terms import Stage
-from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
-from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Head, Sent, Step, Stop
+from affidavit.broker.wire.port import Fault, PreparedRequest, SetupFault, SetupStop
+from affidavit.broker.wire.scripted import (
+    Body,
+    Broken,
+    Complete,
+    Cross,
+    Head,
+    ScriptedExchange,
+    ScriptedWire,
+    Sent,
+    Step,
+    Stop,
+)
 
 HANG_UP = (Cross(), Sent(), Broken(Fault.CLOSED, "closed by peer after request write"))
 REFUSED = (Stop(SetupStop(Stage.DNS, Stage.TCP_CONNECT, SetupFault.REFUSED, "ECONNREFUSED", "203.0.113.7")),)
@@ -54,3 +65,26 @@ absent = { means = "rejected", after = "60s" }
 def rows(*states: str, op: str = "op-1") -> tuple[Step, ...]:
     """A look-up's answer with a row of ours in each of these states."""
     return answer(200, {"data": [{"op": op, "status": state} for state in states]})
+
+
+class RoutedWire(ScriptedWire):
+    """Plays the scripts of each method in order; the last one stays. Look-ups come when they come."""
+
+    def __init__(self, **scripts: list[tuple[Step, ...]]) -> None:
+        super().__init__()
+        self.scripts = scripts
+
+    def exchange(self, request: PreparedRequest, **more: Any) -> ScriptedExchange:
+        of = self.scripts[request.method]
+        self._scripts.append(of.pop(0) if len(of) > 1 else of[0])
+        return super().exchange(request, **more)
+
+    @property
+    def methods(self) -> list[str]:
+        return [request.method for request in self.requests]
+
+
+def route(world: Any, **scripts: list[tuple[Step, ...]]) -> RoutedWire:
+    wire = RoutedWire(**scripts)
+    world.wire = world.broker.core.wire = wire
+    return wire

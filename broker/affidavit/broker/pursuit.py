@@ -61,12 +61,14 @@ class Pursuits:
     def begin(self, session: Session, live: Live) -> None:
         """Pursue what was launched, where its contract says so."""
         bound = live.bound
-        if bound.contract.retry.automatic and bound.repeats and bound.operation_id not in self._at_work:
+        if bound.contract.retry.automatic and bound.repeats and self.of(bound.operation_id) is None:
             pursuit = self._at_work[bound.operation_id] = Pursuit(session, live)
             self._core.spawn(self._pursue(bound.operation_id, pursuit))
 
     def of(self, operation_id: OperationId | None) -> Pursuit | None:
-        return self._at_work.get(operation_id) if operation_id is not None else None
+        """The pursuit of an operation that may still repeat it."""
+        pursuit = self._at_work.get(operation_id) if operation_id is not None else None
+        return pursuit if pursuit is not None and not pursuit.answered.is_set() else None
 
     async def _pursue(self, operation_id: OperationId, pursuit: Pursuit) -> None:
         try:
@@ -83,7 +85,8 @@ class Pursuits:
                 pursuit.live = following
                 n += 1
         finally:
-            self._at_work.pop(operation_id, None)
+            if self._at_work.get(operation_id) is pursuit:
+                del self._at_work[operation_id]
             pursuit.done.set()
 
     def _may_repeat(self, pursuit: Pursuit, inv: Invocation) -> bool:
@@ -114,9 +117,11 @@ class Pursuits:
     async def _repeat(self, pursuit: Pursuit, inv: Invocation) -> Live | None:
         """Look first where one can; then repeat, if that is still allowed and covered by a decision."""
         core = self._core
-        if inv.outcome is Outcome.UNKNOWN and inv.has_lookup and not await self._looked(pursuit, inv):
-            return None
         now = core.projection.get(inv.invocation_id)
+        if now is not None and now.outcome is Outcome.UNKNOWN and now.has_lookup:
+            if not await self._looked(pursuit, now):
+                return None
+            now = core.projection.get(inv.invocation_id)
         if now is None or not self._may_repeat(pursuit, now):
             return None
         standing = core.repeats.standing(now, unsafe=False)

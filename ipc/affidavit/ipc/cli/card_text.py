@@ -103,6 +103,6 @@ def terms(card: Mapping[str, Any]) -> Iterator[str]:
     if card["tick"]:
         yield f"Your passphrase also says: {escape(card['tick'])}"
     if repeats := card.get("repeats"):
-        yield f"Approving it also approves up to {repeats} {'repeat' if repeats == 1 else 'repeats'} of the same request."
+        yield f"Approving it also approves up to {repeats} {'repeat' if repeats == 1 else 'repeats'} of just this."
     others = [scope for scope in card["scopes"] if scope != card["preselected"]]
     yield f"Scope: {card['preselected']}{''.join(f' (or --scope {scope})' for scope in others)}"
