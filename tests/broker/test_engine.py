@@ -10,6 +10,7 @@ import pytest
 from affidavit.broker.broker import TEND_S
 from affidavit.broker.card import Decision, NoticeKind, Scope
 from affidavit.broker.terms import Stage
+from affidavit.broker.vault import NewCredential
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent, Stop
 
@@ -374,6 +375,18 @@ async def test_a_credential_out_of_scope_or_unknown_is_refused_without_its_name(
         assert world.facts(got) == ("validation", "not_attempted", code, "after_correction")
         assert got["error"]["field"] == "credential"
         assert name not in str(got["error"]["message"])
+
+
+async def test_a_credential_that_logs_in_to_hosts_stands_in_no_requests_way(world: Any) -> None:
+    new = NewCredential("login", "ssh-password", ("api.example.com",))
+    world.broker.core.vault.credentials.add(new, bytearray(b"planted-password"))
+    world.script(OK)
+    session = world.session()
+    got = await world.ask(session, json={"a": 1})
+    assert got["http"]["status"] == 201
+    assert b"planted" not in b"".join(value for _, value in world.wire.requests[0].headers)
+    got = await world.ask(session, json={"a": 2}, credential="login")
+    assert world.facts(got) == ("validation", "not_attempted", "CREDENTIAL_OUT_OF_SCOPE", "after_correction")
 
 
 async def test_another_session_sees_verdicts_and_gets_the_result_after_a_card(world: Any) -> None:

@@ -193,6 +193,14 @@ def test_a_way_is_not_longer_than_that() -> None:
     assert caught.value.field == "jump"
 
 
+def test_what_became_longer_is_no_way() -> None:
+    entries = chain(HOPS_MAX)
+    last = made(replace(NEW, name="last", jump=None))
+    with pytest.raises(Invalid) as caught:
+        hops_of((*entries, replace(last, jump=entries[-1].name)), (KEY,), "last")
+    assert caught.value.field == "jump"
+
+
 def test_a_circle_is_no_way() -> None:
     first, second = chain(2)
     with pytest.raises(Invalid) as caught:
