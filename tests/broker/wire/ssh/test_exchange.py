@@ -63,10 +63,19 @@ async def test_s01_to_s03_what_cannot_be_sent(wire: ParamikoWire, command: bytes
         drive(wire, hop(), command)
 
 
-@pytest.mark.parametrize("env", [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0")])
+@pytest.mark.parametrize(
+    "env", [("", "x"), ("A=B", "x"), ("A\0", "x"), ("A", "x\0"), ("A", "\ud800"), ("A", "x" * 32_000)]
+)
 async def test_variables_that_cannot_be_sent(wire: ParamikoWire, env: tuple[str, str]) -> None:
     with pytest.raises(ValueError, match="variable"):
         drive(wire, hop(), env=(env,))
+
+
+@pytest.mark.parametrize("changes", [{"host": "exämple.test"}, {"user": "\udcff"}])
+async def test_hops_that_cannot_be_reached(wire: ParamikoWire, changes: dict[str, object]) -> None:
+    for options in ({"target": hop(**changes)}, {"target": hop(), "jumps": (hop(**changes),)}):
+        with pytest.raises(ValueError, match="host"):
+            drive(wire, **options)  # type: ignore[arg-type]
 
 
 async def test_the_line_is_told_in_order_and_on_the_loop(wire: ParamikoWire) -> None:

@@ -89,7 +89,9 @@ async def ends(
     return evidence, run
 
 
-async def outlasts(wire: ParamikoWire, script: Callable[[Call], None], ready: str) -> tuple[SshEvidence, SshEvidence]:
+async def outlasts(
+    wire: ParamikoWire, script: Callable[[Call], None], ready: str, *, limits: SshLimits = QUICK
+) -> tuple[SshEvidence, SshEvidence]:
     """Run against a peer that goes silent; its evidence at a deadline, and after the close that follows."""
     silent = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -100,7 +102,7 @@ async def outlasts(wire: ParamikoWire, script: Callable[[Call], None], ready: st
         call.hold()
 
     async with Peer(told) as peer:
-        run = drive(wire, peer.hop())
+        run = drive(wire, peer.hop(), limits=limits)
         running = asyncio.ensure_future(run.run())
         await silent.wait()
         await run.until(lambda evidence: bool(getattr(evidence, ready)))
@@ -440,6 +442,7 @@ async def test_s23_exec_refused(wire: ParamikoWire) -> None:
 
     evidence, run = await ends(wire, script)
     assert evidence.exec_refused
+    assert evidence.closed
     assert evidence.completion == "refused"
     assert run.line.told == ["cross", "response_started"]
     assert run.line.status is None
@@ -455,6 +458,18 @@ async def test_s23_exec_refused_and_the_channel_never_closed(wire: ParamikoWire)
 
     evidence, _ = await ends(wire, script)
     assert verdict(evidence) == executed(Outcome.REJECTED, Code.SSH_EXEC_REFUSED, Retry.AFTER_CORRECTION)
+
+
+async def test_s23_refused_and_the_time_to_hear_more_was_not_given(wire: ParamikoWire) -> None:
+    def script(call: Call) -> None:
+        call.open()
+        call.expect_exec()
+        call.send(Kind.FAILURE)
+
+    before, after = await outlasts(wire, script, "exec_refused", limits=SshLimits(close_grace_s=15.0))
+    assert deadline_verdict(before) == DEADLINE
+    assert (after.complete, after.fault) == (False, Fault.ABANDONED)
+    assert verdict(after) == UNKNOWN
 
 
 async def test_s24_exec_never_answered(wire: ParamikoWire) -> None:
@@ -930,24 +945,29 @@ async def test_x23_a_slow_command_that_answers_the_question_lives(wire: Paramiko
     assert verdict(evidence) == executed(Outcome.COMMITTED, Code.REMOTE_RESULT, Retry.NEVER)
 
 
-async def test_what_comes_while_the_line_is_crossed_stops_the_exec(wire: ParamikoWire) -> None:
-    """A peer that has gone by the time that the record is durable gets no command; the outcome is unknown (R24)."""
-    gone = asyncio.Event()
+@pytest.mark.parametrize("say", [lambda call: call.send(Kind.CLOSE), lambda call: call.data(b"too early"), Call.fin])
+async def test_what_comes_while_the_line_is_crossed_stops_the_exec(
+    wire: ParamikoWire, say: Callable[[Call], None]
+) -> None:
+    """A peer that has gone, or speaks out of turn, by the time that the record is durable gets no command; the outcome
+    is unknown (R24)."""
+    speak = asyncio.Event()
     loop = asyncio.get_running_loop()
     calls: list[Call] = []
 
     def script(call: Call) -> None:
         calls.append(call)
         call.open()
-        asyncio.run_coroutine_threadsafe(gone.wait(), loop).result(10)
-        call.fin()
+        asyncio.run_coroutine_threadsafe(speak.wait(), loop).result(10)
+        say(call)
         call.hold()
 
     async def at_line() -> None:
-        gone.set()
+        speak.set()
         way = run.exchange._way
         assert way is not None
-        await way.last.until(lambda: False)
+        (channel,) = way.last._channels_by_number.values()
+        await way.last.until(lambda: channel.closed or channel.violation is not None)
 
     async with Peer(script) as peer:
         run = drive(wire, peer.hop(), line=ToldLine(at_line))

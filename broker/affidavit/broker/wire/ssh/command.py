@@ -113,6 +113,7 @@ class Command:
     async def _converse(self) -> None:
         self.channel.ask(EXEC)
         self._session.execute(self.channel, self._request.command)
+        self.sent = self._session.executed
         helpers = [asyncio.ensure_future(self._send()), asyncio.ensure_future(self._watch())]
         try:
             await self._listen()

@@ -92,8 +92,19 @@ def check(request: SshRequest) -> None:
         raise ValueError("a command is not empty and holds no NUL")
     if len(request.command) > COMMAND_BYTES:
         raise ValueError("the command is too long")
-    if any(not name or "=" in name or "\0" in name + value for name, value in request.env):
-        raise ValueError("a variable has a name, without =, and holds no NUL")
+    for name, value in request.env:
+        if not name or "=" in name or "\0" in name + value:
+            raise ValueError("a variable has a name, without =, and holds no NUL")
+        if not _is_text(name + value) or len((name + value).encode()) > COMMAND_BYTES:
+            raise ValueError("a variable is text, and not too long")
+    for hop in (*request.jumps, request.target):
+        if not hop.host.isascii() or not _is_text(hop.user):
+            raise ValueError("a host is an A-label name or a literal, and its user is text")
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be told to a peer: lone surrogates cannot."""
+    return not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 class CommandExchange:

@@ -44,7 +44,7 @@ BEFORE_VERSION = 32 * 1024
 NO_MORE_AUTH_METHODS = 14
 """SSH_DISCONNECT_NO_MORE_AUTH_METHODS_AVAILABLE (RFC 4253, 11.1)."""
 
-_EXEC = bytes([MSG_CHANNEL_REQUEST]), string(b"exec")
+_EXEC = string(b"exec")
 
 
 class End(StrEnum):
@@ -208,7 +208,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
         No other way leads to it: `_send_message` lets no such message pass that was not armed here.
         """
         self._armed = True
-        self.send(channel, Kind.REQUEST, string(b"exec") + b"\1" + string(command))
+        self.send(channel, Kind.REQUEST, _EXEC + b"\1" + string(command))
 
     @property
     def executed(self) -> bool:
@@ -346,7 +346,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
 
     def _send_message(self, data: paramiko.Message) -> None:
         message = data.asbytes()
-        if message[:1] == _EXEC[0] and message[5 : 5 + len(_EXEC[1])] == _EXEC[1]:
+        if message[0] == MSG_CHANNEL_REQUEST and message[5 : 5 + len(_EXEC)] == _EXEC:
             if not self._armed:
                 raise RuntimeError("an exec message that did not cross the line")
             super()._send_message(data)
