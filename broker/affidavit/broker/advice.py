@@ -58,7 +58,7 @@ def retry_now(record: Invocation, operation: Operation, now: Micros) -> Retry:
     """The advice at this moment, before delivery is looked at."""
     if record.state in OPEN_STATES:
         return Retry.FETCH_RESULT
-    if record.has_unknown_items:
+    if record.has_unknown_items and record.outcome is not Outcome.UNKNOWN:
         return Retry.RECONCILE
     if _speaks_of_a_repeat_only(record, operation, now):
         return Retry.RECONCILE

@@ -43,8 +43,5 @@ class Allowances:
             self._held[bound.operation_id] = (fingerprint, decision)
         return decision
 
-    def end(self, operation_id: OperationId) -> None:
-        self._held.pop(operation_id, None)
-
     def end_all(self) -> None:
         self._held.clear()

@@ -79,7 +79,7 @@ class Errands:
         self._core = core
 
     async def run(self, errand: Errand) -> Ran:
-        """Send it, and wait for its verdict. While the vault is locked it ends VAULT_LOCKED, not attempted."""
+        """Send it, and wait for its verdict. The vault is open; a lock before the line ends it VAULT_LOCKED."""
         core, cause = self._core, errand.cause
         at = core.clock.wall()
         invocation_id = new_invocation_id(at)

@@ -95,7 +95,7 @@ class Reconciler:
             if core.locked or record is None or contract is None or contract.reconcile is None:
                 return None
             errand = await self._errand(record, contract, contract.reconcile)
-            if errand is None:
+            if errand is None or core.locked:
                 return None
             asked, values = errand
             ages = {m.invocation_id: age_s(core, m) for m in operation.members if m.dispatched}

@@ -6,7 +6,17 @@ import re
 
 import pytest
 
-from affidavit.broker.contract import DEFAULT_WRITE, Contract, Planted, check_key, make_key, parse, plant_ids, plant_key
+from affidavit.broker.contract import (
+    DEFAULT_WRITE,
+    Contract,
+    Planted,
+    carries_key,
+    check_key,
+    make_key,
+    parse,
+    plant_ids,
+    plant_key,
+)
 from affidavit.broker.contract.model import Template
 from affidavit.broker.limits import Limits
 from affidavit.broker.refusal import Refused
@@ -57,6 +67,27 @@ def test_in_a_header() -> None:
 def test_quoted() -> None:
     assert plant('header = "K"\nquoted = true').headers[-1] == ("K", '"K-1"')
     assert plant('header = "K"\nquoted = true', key='a"b\\c').headers[-1] == ("K", '"a\\"b\\\\c"')
+
+
+@pytest.mark.parametrize(
+    ("rest", "body"),
+    [
+        ('header = "Idempotency-Key"', b"{}"),
+        ('header = "K"\nquoted = true', b"{}"),
+        ('query = "requestId"', b"{}"),
+        ('body_field = "/meta/key"', b'{"meta":{}}'),
+    ],
+)
+def test_a_planted_key_is_found_again_and_no_other(rest: str, body: bytes) -> None:
+    terms = contract(f"[idempotency]\n{rest}").idempotency
+    assert terms is not None
+    planted = plant(rest, body=body)
+    headers = tuple((name.lower(), value) for name, value in planted.headers)
+    request = {"headers": headers, "target": planted.target, "body": planted.body}
+    assert carries_key(terms, "K-1", **request)  # type: ignore[arg-type]
+    assert not carries_key(terms, "K-2", **request)  # type: ignore[arg-type]
+    bare = {"headers": (), "target": parse_http(URL, Limits()), "body": b"no JSON"}
+    assert not carries_key(terms, "K-1", **bare)  # type: ignore[arg-type]
 
 
 def test_companions_carry_the_first_time() -> None:

@@ -6,7 +6,17 @@ import json
 
 import pytest
 
-from affidavit.broker.contract.pointer import MISSING, CannotPlant, NotJson, find, is_pointer, load_json, plant, same
+from affidavit.broker.contract.pointer import (
+    MISSING,
+    CannotPlant,
+    NotJson,
+    find,
+    is_pointer,
+    load_json,
+    plant,
+    replaced,
+    same,
+)
 
 DOCUMENT = {"a": {"b/c": [10, {"~": "x"}], "": 0}, "n": None}
 
@@ -101,3 +111,15 @@ def test_a_body_too_deep_to_write_again() -> None:
             assert plant(body, "/key", "K").endswith(b'"key":"K"}')
         except NotJson:
             return
+
+
+@pytest.mark.parametrize(
+    ("given", "pointer", "made"),
+    [
+        (b'{ "a": [1.0, 2], "b": 1e2 }', "/a", b'{"a":[2],"b":1e2}'),
+        (b"[1.50, 2]", "", b"[2]"),
+        (b'[{"x": [1, 2]}, 3]', "/0/x", b'[{"x":[2]},3]'),
+    ],
+)
+def test_a_value_is_replaced_and_all_else_stays_to_the_letter(given: bytes, pointer: str, made: bytes) -> None:
+    assert replaced(given, pointer, lambda rows: rows[1:]) == made

@@ -1,0 +1,126 @@
+"""Alerts: raised once, recorded, closed by the operator; and what is counted by target and contract."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from tests.broker.recovery import HANG_UP, REFUSED, answer
+
+from affidavit.broker.api import OperatorRefused
+from affidavit.broker.metrics import PLACES, Metrics
+from affidavit.broker.outcome import Invocation
+from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Phase, Retry, State
+
+
+def alerts(world: Any) -> list[tuple[str, str | None]]:
+    return [(a["which"], a["invocation_id"]) for a in world.broker.core.status()["alerts"]]
+
+
+async def test_one_operation_id_with_two_contents_is_an_alert(world: Any) -> None:
+    world.script(answer(201))
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    for _ in range(2):
+        await world.ask(session, json={"a": 2}, operation_id="op-1")
+    assert alerts(world) == [("mismatch", got["invocation_id"])]
+
+
+async def test_an_unknown_past_its_deadline_is_an_alert_also_without_a_look_up_and_while_locked(world: Any) -> None:
+    world.script(HANG_UP)
+    got = await world.ask(world.session(), json={"a": 1})
+    world.broker.core.sweep()
+    assert alerts(world) == [], "not on every time-out"
+    await world.broker.operator.lock(why="test")
+    world.clock.ahead_s += 631
+    world.broker.core.sweep()
+    assert alerts(world) == [("recovery_deadline", got["invocation_id"])]
+    await world.stop()
+    await world.start()
+    world.broker.core.sweep()
+    assert alerts(world) == [("recovery_deadline", got["invocation_id"])], "still true in the next run"
+
+
+async def test_the_operator_closes_an_alert_with_the_passphrase(world: Any) -> None:
+    world.broker.core.alert("storage", "The disk is full.")
+    (alert,) = world.broker.core.status()["alerts"]
+    with pytest.raises(OperatorRefused):
+        await world.broker.operator.alert_close(alert["id"], bytearray(b"wrong"))
+    assert len(alerts(world)) == 1
+    closed = await world.broker.operator.alert_close(alert["id"], bytearray(b"a passphrase for tests"))
+    assert closed == {"closed": alert["id"]}
+    assert alerts(world) == []
+    with pytest.raises(OperatorRefused, match="No such alert"):
+        await world.broker.operator.alert_close(alert["id"], bytearray(b"a passphrase for tests"))
+    core = world.broker.core
+    await core.projection.flush().durable()
+    head = core.projection.head_record()
+    kinds = [r.kind for r in core.projection.reader.records_between(max(1, head - 20), head)]
+    assert [k for k in kinds if k.startswith("ALERT")] == ["ALERT_RAISED", "ALERT_CLOSED"]
+
+
+async def test_metrics_count_phase_and_outcome_apart_and_move_with_later_evidence(world: Any) -> None:
+    world.script(answer(201), HANG_UP, REFUSED, REFUSED, REFUSED)
+    session = world.session()
+    await world.ask(session, json={"a": 1})
+    lost = await world.ask(session, json={"a": 2})
+    await world.ask(session, json={"a": 3}, deadline_s=20)
+    place = {"target": "https://api.example.com", "contract": "default.write"}
+    assert world.broker.core.status()["metrics"] == [
+        {
+            **place,
+            "phases": {"remote_execution": 2, "connection_setup": 1},
+            "outcomes": {"committed": 1, "unknown": 1, "not_attempted": 1},
+        }
+    ]
+    await world.broker.operator.attest(
+        lost["invocation_id"],
+        outcome="rejected",
+        note="n",
+        reference=None,
+        item=None,
+        supersedes=None,
+        passphrase=bytearray(b"a passphrase for tests"),
+    )
+    (counted,) = world.broker.core.status()["metrics"]
+    assert counted["outcomes"] == {"committed": 1, "rejected": 1, "not_attempted": 1}
+    await world.broker.operator.lock(why="test")
+    assert world.broker.core.status()["metrics"] is None
+
+
+DONE = Invocation(
+    invocation_id=InvocationId("act_0"),
+    state=State.SETTLED,
+    accepted_at=Micros(1),
+    phase=Phase.REMOTE_EXECUTION,
+    outcome=Outcome.COMMITTED,
+    code=Code.REMOTE_RESULT,
+    retry=Retry.NEVER,
+    session_id="s",
+    contract_id="c",
+    target={"url": "https://a.example/v1?x=1"},
+)
+
+
+def test_metrics_are_bounded() -> None:
+    metrics = Metrics()
+    for n in range(PLACES + 10):
+        metrics.changed(replace(DONE, invocation_id=InvocationId(f"act_{n}"), contract_id=f"c{n}"))
+    shown = metrics.shown()
+    assert len(shown) == PLACES + 1
+    assert shown[-1] == {
+        "target": "others",
+        "contract": "others",
+        "phases": {"remote_execution": 10},
+        "outcomes": {"committed": 10},
+    }
+
+
+def test_an_invocation_counts_once() -> None:
+    metrics = Metrics()
+    metrics.changed(replace(DONE, state=State.OPEN))
+    assert metrics.shown() == []
+    metrics.changed(DONE)
+    metrics.changed(replace(DONE, delivery="acknowledged"))
+    assert metrics.shown()[0]["outcomes"] == {"committed": 1}
