@@ -125,6 +125,9 @@ class ScriptedBroker:
             raise ActionError(envelope(part="error", code="INVALID_REQUEST", field="method", message="No method."))
         return await self._answer("http.request", params)
 
+    async def ssh_exec(self, session: Session, params: Json) -> Json:
+        return await self._answer("ssh.exec", params)
+
     async def action_get(self, session: Session, **params: Any) -> Json:
         if params["invocation_id"] == "act_none":
             raise BadParam("invocation_id", "There is no such invocation.")
@@ -217,14 +220,22 @@ class ScriptedBroker:
     async def unknown(self) -> Sequence[Json]:
         return [envelope(part="error", outcome="unknown")]
 
-    async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json:
+    async def credential_add(
+        self, params: Json, secret: bytearray, passphrase: bytearray, *, key_passphrase: bytearray | None = None
+    ) -> Json:
         self._check(passphrase)
         self.log.append(("credential_add", dict(params), bytes(secret)))
         self.seen_bytes.append(secret)
         return {"name": params["name"], "version": 1}
 
     async def credential_rotate(
-        self, name: str, secret: bytearray, passphrase: bytearray, *, certificate: str | None = None
+        self,
+        name: str,
+        secret: bytearray,
+        passphrase: bytearray,
+        *,
+        certificate: str | None = None,
+        key_passphrase: bytearray | None = None,
     ) -> Json:
         self._check(passphrase)
         return {"name": name, "version": 2}

@@ -398,7 +398,14 @@ async def test_operator_calls_reach_the_broker(doors: Doors) -> None:
     assert (await client.ask("credential.add", added | with_words))["result"]["version"] == 1
     assert doors.operator_broker.log[-1] == (
         "credential_add",
-        {"name": "n", "kind": "bearer", "targets": ("https://a/*",), "private": False, "refresh": False},
+        {
+            "name": "n",
+            "kind": "bearer",
+            "targets": ("https://a/*",),
+            "private": False,
+            "refresh": False,
+            "interactive": False,
+        },
         b"s3cr3t",
     )
     files = {"files": [{"file": "a.toml", "text": "id = 1"}]}

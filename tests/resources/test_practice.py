@@ -29,11 +29,11 @@ def test_each_file_is_the_contract_that_it_is_named_for() -> None:
         assert force.match(method, parse_http(url, Limits()), (), b"").id == name
 
 
-def test_a_payment_has_three_answers_and_a_transfer_none() -> None:
+def test_a_payment_has_a_key_and_no_look_up_and_a_transfer_has_neither() -> None:
     texts = contracts(4711, 4712)
     given = {}
     for name in ("payments", "transfers"):
         file = f"practice.{name}.create.toml"
         three = answers(parse(texts[file], file=file))
         given[name] = [three.binds_retries.present, three.lookup.present, three.on_connection_death.present]
-    assert given == {"payments": [True] * 3, "transfers": [False] * 3}
+    assert given == {"payments": [True, False, True], "transfers": [False] * 3}

@@ -11,16 +11,16 @@ and everything else is checked as it is now (R14, R44).
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
 from affidavit.broker.advice import Operation
 from affidavit.broker.approval import Borrowed, mode_of
 from affidavit.broker.batch import NoItems, item_keys, reduced
-from affidavit.broker.bound import Bound, HttpBound
+from affidavit.broker.bound import Bound, HttpBound, SshBound
 from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.contract import (
@@ -57,6 +57,16 @@ if TYPE_CHECKING:
     from affidavit.broker.core import Core
 
 
+class Ask(Protocol):
+    """What the checks of any wire's request look at."""
+
+    @property
+    def operation_id(self) -> str | None: ...
+
+    @property
+    def acknowledge_unresolved(self) -> str | None: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Admitted:
     """A new invocation. `asks`: a person must be asked first; else `permit` covers it, or (None) policy does."""
@@ -64,7 +74,7 @@ class Admitted:
     invocation_id: InvocationId
     at: Micros
     """When it is accepted."""
-    bound: HttpBound
+    bound: Bound
     validated: ev.PreflightValidated
     asks: bool
     permit: Grant | Borrowed | None
@@ -109,10 +119,10 @@ class _Checked:
 def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Replayed:
     """Check and bind. Raises Refused."""
     request = fingerprint_of(ask)
-    before = _earlier(core, ask, request)
+    before = earlier(core, ask, request)
     if isinstance(before, (Joined, Replayed)):
         return before
-    _check_state(core)
+    check_state(core)
     assert core.contracts is not None
     credential = _credential(core, ask)
     contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
@@ -138,16 +148,17 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
         key=key,
         request_fingerprint=request,
         effect_digest=effect,
-        unresolved=_unresolved(core, ask, contract, effect),
+        unresolved=unresolved_write(core, ask, contract, effect),
     )
-    return _admitted(core, checked, _bind(core, checked))
+    return admitted(core, session, checked.at, _bind(core, checked))
 
 
-def _admitted(core: Core, checked: _Checked, bound: HttpBound, *, may_ask: bool = True) -> Admitted:
+def admitted(core: Core, session: Session, at: Micros, bound: Bound, *, may_ask: bool = True) -> Admitted:
+    """What is bound, past the limits and with what permits it. Raises Refused."""
     asks = _asks(core, bound)
     if asks and not may_ask:
         raise Refused(Code.APPROVAL_UNAVAILABLE, None, "No decision covers this, and nobody is to be asked.")
-    _check_limits(core, checked.session, asks=asks)
+    _check_limits(core, session, asks=asks)
     permit: Grant | Borrowed | None = None
     if not asks:
         permit = core.allowances.take(bound)
@@ -155,9 +166,9 @@ def _admitted(core: Core, checked: _Checked, bound: HttpBound, *, may_ask: bool 
             permit = core.grants.covering(bound.scope)
     if permit is not None:
         core.last_used = core.clock.boot()
-    invocation_id = new_invocation_id(checked.at)
-    spooled = core.spool.put(invocation_id, bound)
-    return Admitted(invocation_id, checked.at, bound, _validated(bound, spooled), asks, permit)
+    invocation_id = new_invocation_id(at)
+    spooled = core.spool.put(invocation_id, bound) if isinstance(bound, HttpBound) else None
+    return Admitted(invocation_id, at, bound, _validated(bound, spooled), asks, permit)
 
 
 # -- repeats
@@ -178,7 +189,7 @@ def admit_repeat(
     The vault is open and a repeat is allowed (`advice.refusal`). `unsafe` always takes a card with a tick. Raises
     Refused; RETRY_REFUSED where a repeat would no longer be bound as the record's was.
     """
-    _check_state(core)
+    check_state(core)
     assert core.contracts is not None
     ask = _asked_again(core, record, request)
     credential = _credential_again(core, record, ask)
@@ -214,9 +225,9 @@ def admit_repeat(
             refers_to=record.invocation_id,
         )
     if unsafe:
-        notice = _notice(NoticeKind.SAME_EFFECT_UNKNOWN, record)
+        notice = notice_of(NoticeKind.SAME_EFFECT_UNKNOWN, record)
         bound = replace(bound, tick=TICK, notices=(notice, *bound.notices), repeats=0)
-    return ask, _admitted(core, checked, bound, may_ask=may_ask)
+    return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
 
 
 def planted(core: Core, ask: HttpAsk, record: Invocation, operation: Operation) -> Spooled:
@@ -307,7 +318,7 @@ def fingerprint_of(ask: HttpAsk) -> str:
     )
 
 
-def _earlier(core: Core, ask: HttpAsk, request: str) -> Joined | Replayed | tuple[Invocation, ...]:
+def earlier(core: Core, ask: Ask, request: str) -> Joined | Replayed | tuple[Invocation, ...]:
     """What a known operation id answers, also while locked; else the invocations that a new one follows."""
     if ask.operation_id is None:
         return ()
@@ -333,7 +344,7 @@ def _earlier(core: Core, ask: HttpAsk, request: str) -> Joined | Replayed | tupl
 # -- state, credential, contract
 
 
-def _check_state(core: Core) -> None:
+def check_state(core: Core) -> None:
     if core.stopping:
         raise Refused(Code.BROKER_RESTARTED, None, "Affidavit is stopping; ask again when it runs.")
     if core.journal.poisoned is not None:
@@ -411,7 +422,7 @@ def _key(core: Core, ask: HttpAsk, contract: Contract, request: str, before: tup
     return ask.idempotency_key
 
 
-def _unresolved(core: Core, ask: HttpAsk, contract: Contract, effect: str) -> Invocation | None:
+def unresolved_write(core: Core, ask: Ask, contract: Contract, effect: str) -> Invocation | None:
     """A write of the same effect that is open or unknown, if it was acknowledged by name; else Refused."""
     acknowledged = ask.acknowledge_unresolved
     found = core.projection.unresolved_by_effect(effect) if contract.effect is Effect.WRITE else None
@@ -472,7 +483,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         contract_checked=contract.checked.isoformat() if contract.checked else None,
         title=contract.title or f"{ask.method} {target.host_shown}{target.path}",
         effect=contract.effect,
-        idempotent=_word(idempotent, contract),
+        idempotent=idempotent_word(idempotent, contract),
         answers=answers(contract),
         credential=credential,
         injection=method_label(credential) if credential else None,
@@ -595,7 +606,7 @@ def _plant(
     return target, headers, body
 
 
-def _word(idempotent: bool | str, contract: Contract) -> str:
+def idempotent_word(idempotent: bool | str, contract: Contract) -> str:
     if isinstance(idempotent, str):
         return idempotent
     named = contract.effect_terms.idempotent.value
@@ -628,10 +639,10 @@ def _notices(core: Core, checked: _Checked) -> tuple[Notice, ...]:
         return ()
     notices = []
     if checked.unresolved is not None:
-        notices.append(_notice(NoticeKind.SAME_EFFECT_UNKNOWN, checked.unresolved))
+        notices.append(notice_of(NoticeKind.SAME_EFFECT_UNKNOWN, checked.unresolved))
     for inv in core.unknown_operations():
         if inv.effect is Effect.WRITE and inv.effect_digest != checked.effect_digest and _same_route(inv, checked):
-            notices.append(_notice(NoticeKind.SAME_ROUTE_UNKNOWN, inv))
+            notices.append(notice_of(NoticeKind.SAME_ROUTE_UNKNOWN, inv))
             break
     return tuple(notices)
 
@@ -644,7 +655,7 @@ def _same_route(inv: Invocation, checked: _Checked) -> bool:
     return not checked.contract.is_default or str(inv.target["url"]).partition("?")[0] == target.origin + target.path
 
 
-def _notice(kind: NoticeKind, inv: Invocation) -> Notice:
+def notice_of(kind: NoticeKind, inv: Invocation) -> Notice:
     return Notice(kind, inv.invocation_id, inv.dispatch_record, inv.dispatched_at)
 
 
@@ -710,11 +721,12 @@ def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightVali
     )
 
 
-def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
+def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
     """What the operator is shown of an action that needs a decision."""
     assert bound.session is not None, "an errand asks nobody"
     session_scope = bound.mode is ApprovalMode.SESSION and bound.tick is None
     now = core.clock.wall()
+    shown = _shown(bound)
     return Card(
         invocation_id=invocation_id,
         operation_id=bound.operation_id,
@@ -722,11 +734,11 @@ def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
         reason=bound.reason,
         effect=bound.effect,
         title=bound.title,
-        method=bound.method,
-        url=bound.target.url,
-        headers=bound.headers,
-        body=bound.body,
-        body_type=next((v for n, v in bound.headers if n.lower() == "content-type"), None),
+        method=shown.method,
+        url=shown.url,
+        headers=shown.headers,
+        body=shown.body,
+        body_type=next((v for n, v in shown.headers if n.lower() == "content-type"), None),
         credential=CredentialShown(bound.credential.name, bound.credential.version, sent_as(bound.credential))
         if bound.credential
         else None,
@@ -743,3 +755,31 @@ def card_of(core: Core, invocation_id: InvocationId, bound: HttpBound) -> Card:
         grant_until=after(now, core.limits.grant_s) if session_scope else None,
         repeats=bound.repeats,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The part of a card that each wire fills in its own way."""
+
+    method: str
+    url: str
+    headers: Headers
+    body: bytes = field(repr=False)
+
+
+def _shown(bound: Bound) -> _Shown:
+    match bound:
+        case HttpBound():
+            return _Shown(bound.method, bound.target.url, bound.headers, bound.body)
+        case SshBound():
+            way = "".join(f" via {jump.user}@{jump.address}:{jump.port}" for jump in bound.jumps)
+            hop = bound.hop
+            return _Shown("SSH", f"ssh://{hop.user}@{hop.address}:{hop.port}{way}", bound.env, _text_of(bound))
+        case _:
+            raise TypeError("no wire carries this")
+
+
+def _text_of(bound: SshBound) -> bytes:
+    """The command as it goes out, and after it what its standard input is given."""
+    command = bound.command.encode()
+    return command + b"\n\n--- standard input ---\n" + bound.stdin if bound.stdin else command

@@ -35,6 +35,8 @@ from affidavit.broker.repeat import Standing
 from affidavit.broker.request import HttpAsk, parse_http_request
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.session import Session
+from affidavit.broker.ssh_admission import admit_ssh, ssh_fingerprint_of
+from affidavit.broker.ssh_request import SshAsk, parse_ssh_exec
 from affidavit.broker.stop import Stop
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import (
@@ -67,6 +69,8 @@ class AgentSide:
         self._core = core
         self._written: OrderedDict[InvocationId, None] = OrderedDict()
         """Results whose frame was written whole in this run: no record of its own, so it is forgotten in time."""
+        self._acknowledged: OrderedDict[InvocationId, set[str]] = OrderedDict()
+        """Parts of a command's result that were acknowledged; the last one makes the record."""
 
     # -- sessions
 
@@ -114,6 +118,27 @@ class AgentSide:
                 core.pursuits.begin(session, live)
         return await self._wait(live, session, ask.wait_s)
 
+    async def ssh_exec(self, session: Session, params: Json) -> Json:
+        """As `http_request`, of a command."""
+        core = self._core
+        try:
+            ask = parse_ssh_exec(params, core.limits)
+        except Refused as refused:
+            return await self._refuse(session, params, refused.refusal)
+        try:
+            admission = admit_ssh(core, session, ask)
+        except Refused as refused:
+            return await self._refuse(session, params, refused.refusal, ask)
+        match admission:
+            case Replayed():
+                return self._answer(admission.invocation_id, session)
+            case Joined():
+                live = core.lives[admission.invocation_id]
+                live.sessions.add(session.session_id)
+            case Admitted():
+                live = launch(core, session, ask, admission)
+        return await self._wait(live, session, ask.wait_s)
+
     async def _replay(self, invocation_id: InvocationId, session: Session, wait_s: float) -> Json:
         """The recorded answer; of an operation that the broker is about to repeat by itself, what comes of that."""
         inv = self._core.projection.get(invocation_id)
@@ -145,7 +170,7 @@ class AgentSide:
         return self._answer(live.invocation_id, session)
 
     async def _refuse(
-        self, session: Session, params: Json, refusal: RefusedRequest, ask: HttpAsk | None = None
+        self, session: Session, params: Json, refusal: RefusedRequest, ask: HttpAsk | SshAsk | None = None
     ) -> Json:
         """Record a refusal before dispatch and answer with it; the same one again and again is slowed (R10)."""
         core = self._core
@@ -181,7 +206,7 @@ class AgentSide:
         verdict: Verdict,
         refusal: RefusedRequest,
         params: Json,
-        ask: HttpAsk | None,
+        ask: HttpAsk | SshAsk | None,
     ) -> None:
         operation_id = (ask.operation_id if ask else None) or _text(params, "operation_id")
         self._core.projection.record(
@@ -192,7 +217,7 @@ class AgentSide:
                 agent=agent_name(session),
                 operation_id=operation_id or new_operation_id(),
                 correlation_id=ask.correlation_id if ask else None,
-                request_fingerprint=fingerprint_of(ask) if ask else None,
+                request_fingerprint=_fingerprint_of(ask) if ask else None,
                 asked=asked(ask) if ask else {},
             ),
             ev.ActionStopped(
@@ -375,11 +400,16 @@ class AgentSide:
         named = sha256.removeprefix("sha256:").lower()
         if named != expected and (body.redactions or named != body.sha256):
             raise BadParam("sha256", "This is not the hash of the stored result.")
-        if inv.state is State.SETTLED and inv.delivery != "acknowledged":
+        acknowledged = self._acknowledged.setdefault(inv.invocation_id, set())
+        acknowledged.add(part)
+        while len(self._acknowledged) > WRITTEN_MAX:
+            self._acknowledged.popitem(last=False)
+        whole = inv.delivery == "acknowledged" or inv.stderr is None or acknowledged >= {"stdout", "stderr"}
+        if whole and inv.state is State.SETTLED and inv.delivery != "acknowledged":
             self._core.projection.record(
                 inv.invocation_id, ev.ResultDelivered(session.session_id, f"sha256:{expected}")
             )
-        return {"delivered": True}
+        return {"delivered": whole}
 
     def delivered(self, invocation_id: InvocationId, session_id: SessionId, *, whole: bool) -> None:
         inv = self._core.projection.get(invocation_id)
@@ -458,12 +488,14 @@ class AgentSide:
     def _readable(self, invocation_id: str, session: Session, part: str) -> tuple[Invocation, ev.StoredBody]:
         """The invocation and its stored body, or the envelope that says why not."""
         inv = self._named(invocation_id, None)
-        if part != "body":
-            raise BadParam("part", "An HTTP result has one part: body.")
-        if self._may_read(inv, session) and inv.body is not None and not inv.expired:
-            if inv.body.withheld:
+        parts = {"stdout": inv.body, "stderr": inv.stderr} if inv.stderr is not None else {"body": inv.body}
+        if part not in parts:
+            raise BadParam("part", f"This result has {' and '.join(parts)}.")
+        body = parts[part]
+        if self._may_read(inv, session) and body is not None and not inv.expired and not body.cut:
+            if body.withheld:
                 raise ActionError(self._envelope(inv, session, withheld=True))
-            return inv, inv.body
+            return inv, body
         if not self._core.locked and inv.body is not None and not self._may_read(inv, session):
             self._core.spawn(ask_release(self._core, inv, session))
         raise ActionError(self._envelope(inv, session))
@@ -482,15 +514,16 @@ class AgentSide:
         now = core.now_of(operation)
         written = inv.invocation_id in self._written
         if self._may_read(inv, session):
-            body = None
+            body = stderr = None
             if inv.body is not None and not inv.expired:
                 try:
                     body = core.results.view(inv.body)
+                    stderr = core.results.view(inv.stderr) if inv.stderr is not None else None
                 except ResultUnreadable:
                     lost = True
             seal = "operator_approval" if withheld else None
             job = core.job_of(inv)
-            return envelope(inv, operation, now, BodyView(seal, body, written, lost, job), refusal)
+            return envelope(inv, operation, now, BodyView(seal, body, written, lost, job, stderr), refusal)
         live = core.lives.get(inv.invocation_id)
         if not inv.finished and live is not None and session.session_id in live.sessions and not core.locked:
             return envelope(inv, operation, now, BodyView(None, None, written), refusal)
@@ -603,6 +636,10 @@ def _shown(payload: Mapping[str, Any]) -> dict[str, Any]:
         if isinstance(out.get(name), Mapping):
             out[name] = {k: v for k, v in out[name].items() if k != "key"}
     return out
+
+
+def _fingerprint_of(ask: HttpAsk | SshAsk) -> str:
+    return fingerprint_of(ask) if isinstance(ask, HttpAsk) else ssh_fingerprint_of(ask)
 
 
 def _heavy(value: Any) -> bool:

@@ -76,6 +76,9 @@ class AgentApi(Protocol):
         """Raw params; the broker checks them in full, so that a refusal has an invocation id. An envelope with
         `result` or `pending`, else ActionError."""
 
+    async def ssh_exec(self, session: Session, params: Json) -> Json:
+        """As `http_request`, of one command on an SSH host."""
+
     async def action_get(
         self, session: Session, *, invocation_id: str | None, operation_id: str | None, events: bool
     ) -> Json: ...

@@ -22,6 +22,7 @@ from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, OperationId
 from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.vault.proxy import ProxyChoice
 from affidavit.broker.wire.port import AddressCheck
 
@@ -142,6 +143,8 @@ class SshBound(Bound):
     env: Headers
     """Sorted by name."""
     exits: Mapping[int, ExitMeaning]
+    way: tuple[Hop, ...]
+    """The host entries and credentials as they were when this was bound, jump hosts first."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", ssh_dispatch_fingerprint(self.approved))

@@ -17,7 +17,7 @@ from affidavit.broker.advice import Operation
 from affidavit.broker.alerts import Alerts
 from affidavit.broker.allowance import Allowances
 from affidavit.broker.api import Json
-from affidavit.broker.bound import HttpBound
+from affidavit.broker.bound import Bound, HttpBound, SshBound
 from affidavit.broker.card import CardEnd
 from affidavit.broker.desk import Desk
 from affidavit.broker.egress import Egress, egress_of
@@ -46,11 +46,14 @@ from affidavit.broker.session import Session
 from affidavit.broker.settings import SETTINGS, Value, effective, format_value, parse_value, read_file
 from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.spool import Spool, needed
+from affidavit.broker.ssh_work import SshWork
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, InvocationId, Kind, Micros, Outcome, Phase, SessionId, State
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.errors import VaultLocked
 from affidavit.broker.wire.port import ClientCertificate, HttpWire
+from affidavit.broker.wire.ssh.port import SshWire
+from affidavit.broker.work import Work
 from affidavit.journal import Journal, JournalPoisoned, Opener
 from affidavit.resources import __version__
 
@@ -77,6 +80,7 @@ class Core:
         self.grants = Grants(clock)
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
         self.wire = wire
+        self._ssh_wire: SshWire | None = None
         self.secrets = VaultSecrets(vault, clock)
         self.spool = Spool(places.results, self.results.pool)
         self.space = Space(places.data, lambda: self.limits)
@@ -150,6 +154,42 @@ class Core:
         """The job that an acceptance opened, with what was last seen of it."""
         named = inv.job.invocation_id if inv.job is not None and not inv.is_job else None
         return self.projection.get(InvocationId(named)) if named is not None else None
+
+    @property
+    def ssh_wire(self) -> SshWire:
+        """The SSH wire, made when the first command needs it: paramiko takes its time to load."""
+        if self._ssh_wire is None:
+            from affidavit.broker.wire.ssh.exchange import ParamikoWire
+
+            self._ssh_wire = ParamikoWire()
+        return self._ssh_wire
+
+    @ssh_wire.setter
+    def ssh_wire(self, wire: SshWire) -> None:
+        self._ssh_wire = wire
+
+    def close_idle(self) -> None:
+        """Keep no connection for later: at lock and quit."""
+        self.wire.close_idle()
+        if self._ssh_wire is not None:
+            self._ssh_wire.close_idle()
+
+    def work(self, invocation_id: InvocationId, bound: Bound) -> Work:
+        """The work of an admitted action, by its wire."""
+        match bound:
+            case HttpBound():
+                return self.http_work(invocation_id, bound)
+            case SshBound():
+                return SshWork(
+                    invocation_id,
+                    bound,
+                    wire=lambda: self.ssh_wire,
+                    lend=self.secrets.lend,
+                    results=self.results,
+                    limits=lambda: self.limits,
+                )
+            case _:
+                raise TypeError("no wire carries this")
 
     def http_work(
         self, invocation_id: InvocationId, bound: HttpBound, *, secrets: Secrets | None = None, stored: bool = True
@@ -327,7 +367,7 @@ class Core:
         for live in waiting:
             await live.finished.wait()
         self._end_grants(self.grants.end_all(), why)
-        self.wire.close_idle()
+        self.close_idle()
         await self.loop.run_in_executor(None, self.vault.lock)
         self.results.forget()
         receipt = self.projection.note(Kind.VAULT_CLOSED, {"why": why}, barrier=True)
@@ -497,7 +537,7 @@ class Core:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        self.wire.close_idle()
+        self.close_idle()
         self._end_grants(self.grants.end_all(), why)
         try:
             await self.projection.note(Kind.BROKER_STOPPED, {"why": why}, barrier=True).durable()

@@ -34,6 +34,8 @@ class BodyView:
     lost: bool = False
     job: Invocation | None = None
     """The job of an acceptance, with what was last seen of it."""
+    stderr: Mapping[str, Any] | None = None
+    """Of a command; `body` is its standard output."""
 
 
 def envelope(
@@ -109,6 +111,17 @@ def _answer(inv: Invocation, view: BodyView) -> dict[str, Any]:
                 "source": str(inv.source),
                 "record": inv.settlement_record,
                 "reference": inv.settlement.reference,
+            }
+        }
+    if inv.completion is not None and not inv.partial and (inv.target or {}).get("kind") == "ssh":
+        signal = inv.exit_signal
+        return {
+            "ssh": {
+                "exit_status": inv.exit_status,
+                "exit_signal": signal["name"] if signal is not None else None,
+                "core_dumped": bool(signal["core_dumped"]) if signal is not None else None,
+                "stdout": view.body,
+                "stderr": view.stderr,
             }
         }
     if inv.completion is None or inv.status is None or inv.partial:
@@ -209,6 +222,8 @@ def _items(inv: Invocation) -> list[dict[str, Any]] | None:
 
 
 def _asked_target(inv: Invocation) -> dict[str, Any] | None:
+    if "command" in inv.asked:
+        return {"kind": "ssh", "host": inv.asked.get("host"), "command": inv.asked["command"]}
     if "url" not in inv.asked:
         return None
     return {"kind": "http", "method": inv.asked.get("method"), "url": inv.asked["url"]}

@@ -9,7 +9,8 @@ import asyncio
 
 from affidavit.broker import outcome as oc
 from affidavit.broker import sigv4
-from affidavit.broker.bound import HttpBound
+from affidavit.broker.bound import HttpBound, SshBound
+from affidavit.broker.hops import Lent, lend
 from affidavit.broker.inject import Injection, inject, inject_proxy
 from affidavit.broker.moment import Clock
 from affidavit.broker.redact import Forms, redact_cut
@@ -54,6 +55,17 @@ class VaultSecrets:
             raise Stop(verdict, message=fault.sentence) from None
         self._given[id(bound)] = injection
         return injection
+
+    async def lend(self, bound: SshBound) -> tuple[Lent, ...]:
+        """The secrets of the way to a host, for the work to wipe. Raises Stop."""
+        try:
+            return lend(self._vault, bound.way)
+        except NotKnown:
+            raise _stop(Code.CREDENTIAL_MISSING) from None
+        except VaultLocked:
+            raise _stop(Code.VAULT_LOCKED) from None
+        except VaultError:
+            raise _stop(Code.KEY_UNUSABLE) from None
 
     async def proxy(self, choice: ProxyChoice) -> Injection | None:
         """What the proxy asks for; None where it asks for nothing."""

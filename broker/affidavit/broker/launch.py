@@ -12,6 +12,7 @@ from affidavit.broker.outcome import Invocation
 from affidavit.broker.request import HttpAsk
 from affidavit.broker.session import Session
 from affidavit.broker.spool import needed
+from affidavit.broker.ssh_request import SshAsk
 from affidavit.broker.terms import Micros
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from affidavit.broker.engine import Permit
 
 
-def launch(core: Core, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
+def launch(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted) -> Live:
     """Record the acceptance and start the action."""
     live = _accepted(core, session, ask, admitted)
     core.spawn(_act(core, live, _permit(core, admitted)))
@@ -50,7 +51,7 @@ def launch_repeat(
     return live
 
 
-def _accepted(core: Core, session: Session, ask: HttpAsk, admitted: Admitted) -> Live:
+def _accepted(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted) -> Live:
     bound = admitted.bound
     invocation_id = admitted.invocation_id
     accepted = ev.ActionAccepted(
@@ -65,7 +66,7 @@ def _accepted(core: Core, session: Session, ask: HttpAsk, admitted: Admitted) ->
         retry_of=bound.retry_of,
     )
     _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
-    live = Live(invocation_id, core.http_work(invocation_id, bound), receipt, {session.session_id})
+    live = Live(invocation_id, core.work(invocation_id, bound), receipt, {session.session_id})
     core.lives[invocation_id] = live
     core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
     return live
@@ -96,8 +97,17 @@ def agent_name(session: Session) -> str:
     return f"{process.name}, process {process.pid}"
 
 
-def asked(ask: HttpAsk) -> dict[str, Any]:
-    """What was asked, as the record keeps it: no body, no header values (R62)."""
+def asked(ask: HttpAsk | SshAsk) -> dict[str, Any]:
+    """What was asked, as the record keeps it: no body, no header values, no values of variables (R62)."""
+    if isinstance(ask, SshAsk):
+        return {
+            "host": ask.host,
+            "command": ask.command,
+            "env": [name for name, _ in ask.env],
+            "stdin_bytes": len(ask.stdin),
+            "deadline_s": ask.deadline_s,
+            "acknowledge_unresolved": ask.acknowledge_unresolved,
+        }
     return {
         "method": ask.method,
         "url": ask.target.url,

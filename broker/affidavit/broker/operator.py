@@ -513,14 +513,17 @@ class OperatorSide:
     def _shown(self, inv: Invocation) -> dict[str, Any]:
         core = self._core
         seal = "operator_unlock" if core.locked else None
-        body: dict[str, Any] | None = None
+        body = stderr = None
         if seal is None and inv.body is not None and not inv.expired:
             try:
                 body = core.results.view(inv.body, operator=True)
+                stderr = core.results.view(inv.stderr, operator=True) if inv.stderr is not None else None
             except ResultUnreadable:
-                body = None
+                body = stderr = None
         operation = core.projection.operation_of(inv)
-        out = envelope(inv, operation, core.now_of(operation), BodyView(seal, body, job=core.job_of(inv)))
+        out = envelope(
+            inv, operation, core.now_of(operation), BodyView(seal, body, job=core.job_of(inv), stderr=stderr)
+        )
         out["events"] = events_of(core, inv, sealed=core.locked)
         out["title"] = inv.title
         out["agent"] = inv.agent

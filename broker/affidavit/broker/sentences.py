@@ -134,6 +134,13 @@ def _stopped(inv: Invocation) -> str:
 
 def _answered(inv: Invocation, code: Code) -> str:
     status = inv.status
+    if inv.exit_signal is not None:
+        return f"The command was ended by signal {inv.exit_signal['name']}."
+    if inv.exit_status is not None:
+        cut = " Its output was cut." if code is Code.REMOTE_RESULT_INCOMPLETE else ""
+        return f"The command ended with exit {inv.exit_status}.{cut}"
+    if code is Code.SSH_EXEC_REFUSED:
+        return "The host refused to run the command."
     if status is None:
         return "Answered completely. The status is sealed."
     match code:

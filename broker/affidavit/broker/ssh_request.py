@@ -20,6 +20,8 @@ from affidavit.broker.terms import Code
 _PARAMS = frozenset(
     {
         "host",
+        "user",
+        "port",
         "command",
         "stdin",
         "stdin_base64",
@@ -32,9 +34,10 @@ _PARAMS = frozenset(
         *shape.TEXT_FORMS,
     }
 )
-_HOST = re.compile(r"[A-Za-z0-9._-]{1,64}")
-"""The name of a host entry, which the operator chose."""
+_HOST = re.compile(r"(?!-)[A-Za-z0-9._:-]{1,253}")
+"""The name of a host entry, which the operator chose, or an address."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+_USER_MAX = 128
 _VALUE_MAX = 4096
 _VARIABLES_MAX = 64
 
@@ -44,6 +47,10 @@ class SshAsk:
     """What an agent asks for, checked as far as the params go."""
 
     host: str
+    """The name of a host entry, or the address of the one entry that has it."""
+    user: str | None
+    port: int | None
+    """Where given, the entry must have them."""
     command: str
     stdin: bytes = field(repr=False)
     has_stdin: bool
@@ -67,9 +74,12 @@ def parse_ssh_exec(params: Mapping[str, Any], limits: Limits) -> SshAsk:
     given = shape.given(params, _PARAMS, ("host", "command"))
     host = shape.text(given, "host") or ""
     if not _HOST.fullmatch(host):
-        raise shape.invalid(
-            "host", "A host is the name of an entry: 1 to 64 letters, digits, dots, dashes, underscores."
-        )
+        raise shape.invalid("host", "A host is an entry or its address; user and port have fields of their own.")
+    user, port = shape.text(given, "user"), given.get("port")
+    if user is not None and not 1 <= len(user) <= _USER_MAX:
+        raise shape.invalid("user", f"A user's name has 1 to {_USER_MAX} characters.")
+    if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
+        raise shape.invalid("port", "A port is a number from 1 to 65535.")
     command = _command(given, limits)
     stream = given.get("stream", False)
     if not isinstance(stream, bool):
@@ -82,6 +92,8 @@ def parse_ssh_exec(params: Mapping[str, Any], limits: Limits) -> SshAsk:
         raise _over("reason", f"The reason is {len(reason)} characters; the limit is {limits.reason_chars}.")
     return SshAsk(
         host=host,
+        user=user,
+        port=port,
         command=command,
         stdin=stdin,
         has_stdin=has_stdin,

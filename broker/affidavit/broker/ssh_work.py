@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.bound import SshBound
 from affidavit.broker.fingerprint import SshHopBound, ssh_dispatch_fingerprint
+from affidavit.broker.hops import Lent, request_for, reuse_key
 from affidavit.broker.intake import Intake
 from affidavit.broker.limits import Limits
 from affidavit.broker.outcome import Verdict
@@ -32,23 +33,8 @@ from affidavit.broker.wire.ssh.port import (
 )
 from affidavit.broker.work import Findings
 
-
-class Way(Protocol):
-    """The hops to a host with their secrets, lent for one action: built late, wiped when the action is done."""
-
-    @property
-    def hops(self) -> tuple[SshHop, ...]:
-        """Jump hosts in order, the target last."""
-
-    @property
-    def secrets(self) -> tuple[bytes, ...]:
-        """What redaction looks for: passwords. Keys are never sent, so no target can echo one."""
-
-    def wipe(self) -> None: ...
-
-
-WayTo = Callable[[SshBound], Awaitable[Way]]
-"""The way to a bound action's host. Raises Stop where a secret cannot be used."""
+Lend = Callable[[SshBound], Awaitable[tuple[Lent, ...]]]
+"""The secrets of the whole way, lent for one action. Raises Stop where one cannot be used."""
 
 
 class SshWork:
@@ -60,37 +46,35 @@ class SshWork:
         bound: SshBound,
         *,
         wire: Callable[[], SshWire],
-        way: WayTo,
+        lend: Lend,
         results: Results,
         limits: Callable[[], Limits],
     ) -> None:
         self.bound = bound
         self._invocation_id = invocation_id
         self._wire = wire
-        self._way_to = way
+        self._lend = lend
         self._results = results
         self._limits = limits
-        self._way: Way | None = None
+        self._lent: tuple[Lent, ...] = ()
         self._request: SshRequest | None = None
         self._sink: _Sink | None = None
         self._cut = b""
 
     async def prepare(self) -> None:
-        self._way = way = await self._way_to(self.bound)
-        *jumps, target = way.hops
-        self._request = SshRequest(
-            target=target,
-            command=self.bound.command.encode(),
+        self._lent = await self._lend(self.bound)
+        self._request = request_for(
+            self.bound.way,
+            self._lent,
+            self.bound.command.encode(),
             stdin=self.bound.stdin,
             env=self.bound.env,
-            jumps=tuple(jumps),
         )
 
     def exchange(self, line: Line, deadline: float) -> _Keyed:
         assert self._request is not None, "prepare comes first"
-        assert self._way is not None
         limits = self._limits()
-        forms = Forms(self._way.secrets)
+        forms = Forms([lent.secret.use(bytes) for lent in self._lent])
         capped = replace(limits, result=limits.ssh_output)
         self._sink = _Sink(lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results)
         return _Keyed(
@@ -166,14 +150,14 @@ class SshWork:
             await self._sink.discard()
 
     def release(self) -> None:
-        if self._way is not None:
-            self._way.wipe()
+        for lent in self._lent:
+            lent.wipe()
 
     def _reuse(self) -> str | None:
         """Reads and known-idempotent commands share a kept transport of the same way; others have a fresh one."""
         if self.bound.effect is not Effect.READ and not self.bound.meaning.idempotent:
             return None
-        return repr((*self.bound.jumps, self.bound.hop))
+        return reuse_key(self.bound.way)
 
 
 def _sent(hop: SshHop, as_bound: SshHopBound) -> SshHopBound:

@@ -63,7 +63,8 @@ class AgentCalls:
         if method.raw:
             # By position there is nothing to check: the broker refuses the unknown name, with an envelope.
             raw = {"params": given} if isinstance(given, list) else given
-            return await self._api.http_request(session, raw or {})
+            acted: Json = await getattr(self._api, method.handler)(session, raw or {})
+            return acted
         values = params.read(method, given)
         match method.handler:
             case "hello":

@@ -94,6 +94,18 @@ _KEY_PASSPHRASE = Param(
 _HOST_NAME = Param("name", "string", "The host entry's name.", required=True, least=1)
 _ANCHOR = Param("name", "string", "The authority's name.", required=True, least=1)
 
+_SHARED = (
+    "operation_id",
+    "correlation_id",
+    "idempotency_key",
+    "deadline_s",
+    "wait_s",
+    "reason",
+    "read_for",
+    "acknowledge_unresolved",
+)
+"""What every acting call of an agent takes."""
+
 _HTTP = (
     Param("method", "string", "GET, HEAD, OPTIONS, POST, PUT, PATCH, DELETE; others only by contract.", required=True),
     Param("url", "string", "The target.", required=True, most=8 * 1024),
@@ -110,6 +122,18 @@ _HTTP = (
     Param("reason", "string", "Why, in a sentence for the person who approves.", most=500),
     Param("read_for", "string", "What the answer of a read is for.", choices=("refresh", "decides_write")),
     Param("acknowledge_unresolved", "string", "The unknown invocation whose effect may happen twice."),
+)
+
+_SSH = (
+    Param("host", "string", "A host entry, or the address of the one entry that has it.", required=True, most=253),
+    Param("user", "string", "Where given, the entry must log in as this user.", least=1),
+    Param("port", "integer", "Where given, the entry must have this port.", least=1, most=65535),
+    Param("command", "string", "The command, for the user's shell there.", required=True, least=1, most=32_000),
+    Param("stdin", "string", "Its input as text.", most=8 * 1024 * 1024),
+    Param("stdin_base64", "string", "Its input's bytes.", most=12 * 1024 * 1024),
+    Param("env", "json", "Variables as an object of texts. A host that refuses one refuses the action."),
+    Param("credential", "string", "The credential by name; left out, the one that logs in to the host."),
+    *(each for each in _HTTP if each.name in _SHARED),
 )
 
 AGENT = (
@@ -133,6 +157,18 @@ AGENT = (
         _HTTP,
         "An envelope with `result` or `pending`; else error -32001 with the envelope as `data`.",
         "http_request",
+        acting=True,
+        while_locked=False,
+        envelope=True,
+        raw=True,
+    ),
+    Method(
+        "ssh.exec",
+        "agent",
+        "Run one command on a host that the operator has set up, with a login that you never see.",
+        _SSH,
+        "An envelope with `result` or `pending`; else error -32001 with the envelope as `data`.",
+        "ssh_exec",
         acting=True,
         while_locked=False,
         envelope=True,

@@ -26,14 +26,8 @@ max_length = 255
 scope = "account"
 retention = "24h"
 mismatch = "rejected"
-
-[reconcile]
-url = "http://127.0.0.1:{port}/v1/payments?ref={{operation_id}}"
-each = "/data"
-where = {{ pointer = "/metadata/op", equals = "{{operation_id}}" }}
-state = "/status"
-committed = ["succeeded"]
 """
+# No look-up: with one the broker would settle a lost answer by itself, and the tour is about the person who does.
 
 _TRANSFERS_CREATE = """id = "practice.transfers.create"
 title = "Send a transfer"

@@ -22,15 +22,25 @@ UNKNOWN = 12
 IN_DELIVERY = 13
 PENDING = 14
 
+NO_STATUS = 255
+"""`affidavit ssh` where the command has no exit status to pass on, as with ssh."""
+
 ACTION_HELP = """\
 exit status:
-  0   committed: status 2xx, or settled otherwise
+  0   committed: status 2xx or exit 0, or settled otherwise
   9   committed with another or a cut result
   10  not attempted: nothing was sent
   11  rejected
   12  unknown: it was sent, and no complete answer decides
   13  committed or rejected, but the result did not arrive
   14  pending: not finished, do not send it again
+  2   wrong usage
+  3   the broker is not reachable"""
+
+SSH_HELP = """\
+exit status:
+  that of the command, as with ssh
+  255 it has none, or its output did not arrive whole: the envelope on stderr says what is known
   2   wrong usage
   3   the broker is not reachable"""
 
@@ -72,7 +82,8 @@ def of_envelope(envelope: Mapping[str, Any]) -> int:
         return IN_DELIVERY
     if outcome == "rejected":
         return REJECTED
-    return DONE if "settled" in envelope or _plain_success(envelope.get("http")) else COMMITTED_OTHER
+    plain = "settled" in envelope or _plain_success(envelope.get("http")) or _plain_end(envelope.get("ssh"))
+    return DONE if plain else COMMITTED_OTHER
 
 
 def _plain_success(http: Mapping[str, Any] | None) -> bool:
@@ -81,3 +92,10 @@ def _plain_success(http: Mapping[str, Any] | None) -> bool:
         return False
     body = http.get("body")
     return body is None or (bool(body.get("complete", True)) and body.get("truncated_at") is None)
+
+
+def _plain_end(ssh: Mapping[str, Any] | None) -> bool:
+    """Exit status 0, and both outputs are here whole."""
+    if ssh is None or ssh["exit_status"] != 0:
+        return False
+    return all(ssh[part] is None or ssh[part]["truncated_at"] is None for part in ("stdout", "stderr"))

@@ -20,6 +20,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "demo": ("demo", "The app", "a guided tour on a throw-away home"),
     "status": ("status", "The app", "health: vault, journal, counts, open actions"),
     "http": ("http", "For agents", "one HTTP action with the operator's credential"),
+    "ssh": ("ssh", "For agents", "one SSH action, as ssh runs a command"),
     "action": ("action", "For agents", "show, list, wait for, retry, reconcile, cancel actions"),
     "result": ("result", "For agents", "fetch a stored result"),
     "contract": ("contract", "For agents", "check, list, explain, adopt contracts"),

@@ -25,6 +25,14 @@ def readable_body(envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return body if body is not None and body["complete"] else None
 
 
+def outputs(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """What a command wrote, by the part's name, where its end decided the action; else nothing."""
+    ssh = envelope.get("ssh")
+    if ssh is None or exits.facts(envelope)["outcome"] not in ("committed", "rejected"):
+        return {}
+    return {part: ssh[part] for part in ("stdout", "stderr") if ssh[part] is not None}
+
+
 def acknowledged_hash(body: Mapping[str, Any]) -> str:
     """The hash of what the caller gets: of the redacted form where something was redacted."""
     return str(body["delivered_sha256"] if body["redactions"] else body["sha256"])
@@ -51,20 +59,20 @@ def deliver(
     return status
 
 
-def acknowledge(broker: link.Link, invocation: str, sha256: str) -> None:
+def acknowledge(broker: link.Link, invocation: str, sha256: str, part: str = "body") -> None:
     """Say that all of it arrived. Where that cannot be said the result stays fetchable; nothing else changes."""
     try:
-        broker.call("result.ack", {"invocation_id": invocation, "sha256": sha256})
+        broker.call("result.ack", {"invocation_id": invocation, "sha256": sha256, **_named(part)})
     except (Refusal, ActionFailed):
         output.note(f"The result was printed but could not be acknowledged; it stays fetchable: {invocation}")
 
 
-def parts(broker: link.Link, invocation: str, body: Mapping[str, Any]) -> Iterator[bytes]:
-    """The bytes of a body: from the envelope, or chunk by chunk, each verified and the whole at the end."""
+def parts(broker: link.Link, invocation: str, body: Mapping[str, Any], part: str = "body") -> Iterator[bytes]:
+    """The bytes of one part: from the envelope, or chunk by chunk, each verified and the whole at the end."""
     whole = hashlib.sha256()
-    for part in _inline(body) if body["inline"] else chunks(lambda n: fetch(broker, invocation, n)):
-        whole.update(part)
-        yield part
+    for data in _inline(body) if body["inline"] else chunks(lambda n: fetch(broker, invocation, n, part)):
+        whole.update(data)
+        yield data
     if body["truncated_at"] is None and plain_hex(whole.hexdigest()) != plain_hex(acknowledged_hash(body)):
         raise Damaged("The result does not have the hash in its record.")
 
@@ -87,8 +95,12 @@ def chunks(get: Callable[[int], Mapping[str, Any]], first: int = 0) -> Iterator[
         number += 1
 
 
-def fetch(broker: link.Link, invocation: str, chunk: int) -> Mapping[str, Any]:
-    return broker.call("result.fetch", {"invocation_id": invocation, "chunk": chunk, "part": "body"})
+def fetch(broker: link.Link, invocation: str, chunk: int, part: str = "body") -> Mapping[str, Any]:
+    return broker.call("result.fetch", {"invocation_id": invocation, "chunk": chunk, "part": part})
+
+
+def _named(part: str) -> dict[str, str]:
+    return {} if part == "body" else {"part": part}
 
 
 def verified(answer: Mapping[str, Any]) -> bytes:

@@ -1,0 +1,229 @@
+"""Admission of commands: the checks of `ssh.exec` in their order, and everything that is bound if it passes (R8, R14).
+
+The order is that of `admission`: operation id, state, host entry with its credential, contract, key, effect, limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from affidavit.broker.admission import (
+    TICK,
+    Admitted,
+    Joined,
+    Replayed,
+    admitted,
+    check_state,
+    earlier,
+    idempotent_word,
+    notice_of,
+    unresolved_write,
+)
+from affidavit.broker.approval import mode_of
+from affidavit.broker.bound import SshBound
+from affidavit.broker.card import Notice, NoticeKind
+from affidavit.broker.contract import Contract, answers
+from affidavit.broker.contract.model import PlaceKind
+from affidavit.broker.fingerprint import (
+    Headers,
+    SshEffect,
+    SshHopBound,
+    SshRequest,
+    ssh_effect_digest,
+    ssh_request_fingerprint,
+)
+from affidavit.broker.grants import Scope
+from affidavit.broker.inject import method_label
+from affidavit.broker.moment import new_operation_id
+from affidavit.broker.outcome import ExitMeaning, Invocation, Meaning
+from affidavit.broker.refusal import Refused
+from affidavit.broker.session import Session
+from affidavit.broker.ssh_request import SshAsk
+from affidavit.broker.terms import Code, Effect, Micros, OperationId
+from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.errors import Invalid, NotKnown
+from affidavit.broker.vault.host_entry import Hop, find, hops_of
+
+if TYPE_CHECKING:
+    from affidavit.broker.core import Core
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """A command that passed the checks up to its effect."""
+
+    ask: SshAsk
+    session: Session
+    operation_id: OperationId
+    before: tuple[Invocation, ...]
+    at: Micros
+    hops: tuple[Hop, ...]
+    contract: Contract
+    request_fingerprint: str
+    effect_digest: str
+    unresolved: Invocation | None
+
+
+def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | Replayed:
+    """Check and bind. Raises Refused."""
+    if ask.stream:
+        raise Refused(Code.UNSUPPORTED_ACTION, "stream", "Streamed commands come later; give the input as `stdin`.")
+    request = ssh_fingerprint_of(ask)
+    before = earlier(core, ask, request)
+    if isinstance(before, (Joined, Replayed)):
+        return before
+    check_state(core)
+    assert core.contracts is not None
+    hops = _hops(core, ask)
+    contract = core.contracts.set.match_command(hops[-1].entry.name, ask.command)
+    if ask.idempotency_key is not None:
+        raise Refused(
+            Code.NO_IDEMPOTENCY_CONTRACT, "idempotency_key", "No contract gives a command a key. Leave it out."
+        )
+    effect = ssh_effect_digest(SshEffect(hops[-1].entry.name, ask.command, ask.stdin, ask.env))
+    checked = _Checked(
+        ask=ask,
+        session=session,
+        operation_id=OperationId(ask.operation_id) if ask.operation_id else new_operation_id(),
+        before=before,
+        at=core.clock.wall(),
+        hops=hops,
+        contract=contract,
+        request_fingerprint=request,
+        effect_digest=effect,
+        unresolved=unresolved_write(core, ask, contract, effect),
+    )
+    return admitted(core, session, checked.at, _bind(core, checked))
+
+
+def ssh_fingerprint_of(ask: SshAsk) -> str:
+    """The request fingerprint of what the caller asked."""
+    at = f"{ask.user}@" if ask.user is not None else ""
+    port = f":{ask.port}" if ask.port is not None else ""
+    return ssh_request_fingerprint(
+        SshRequest(f"{at}{ask.host}{port}", ask.command, ask.stdin, ask.env, ask.credential, ask.idempotency_key)
+    )
+
+
+def _hops(core: Core, ask: SshAsk) -> tuple[Hop, ...]:
+    """The way to the host, each entry with the credential that logs in to it."""
+    known, entries = core.vault.credentials.list(), core.vault.hosts.list()
+    named = _named(known, ask.credential)
+    try:
+        entry = find(entries, ask.host, port=ask.port, user=ask.user)
+        return hops_of(entries, known, entry.name, credential=named)
+    except (NotKnown, Invalid) as unfit:
+        if unfit.field in ("host", "address", "port", "user"):
+            raise Refused(Code.UNSUPPORTED_ACTION, "host", unfit.message) from None
+        code = Code.CREDENTIAL_UNKNOWN if isinstance(unfit, NotKnown) else Code.CREDENTIAL_OUT_OF_SCOPE
+        message = "The credential of this host is gone, or is not bound to it; the operator must see to it."
+        raise Refused(code, "credential", message) from None
+
+
+def _named(known: tuple[Credential, ...], name: str | None) -> Credential | None:
+    if name is None:
+        return None
+    found = next((c for c in known if c.name == name), None)
+    if found is None:
+        raise Refused(
+            Code.CREDENTIAL_UNKNOWN, "credential", "No credential of that name; leave it out, or name the host's own."
+        )
+    return found
+
+
+def _bind(core: Core, checked: _Checked) -> SshBound:
+    ask, contract = checked.ask, checked.contract
+    *jumps, target = map(_hop_bound, checked.hops)
+    credential = checked.hops[-1].credential
+    idempotent = contract.idempotent()
+    return SshBound(
+        operation_id=checked.operation_id,
+        correlation_id=ask.correlation_id,
+        session=checked.session,
+        reason=ask.reason,
+        contract_id=contract.id,
+        contract_digest=contract.digest,
+        contract_checked=contract.checked.isoformat() if contract.checked else None,
+        title=contract.title or f"Run a command on {target.entry}",
+        effect=contract.effect,
+        idempotent=idempotent_word(idempotent, contract),
+        answers=answers(contract),
+        credential=credential,
+        injection=method_label(credential),
+        key=None,
+        key_scope=None,
+        key_retention_s=None,
+        request_fingerprint=checked.request_fingerprint,
+        effect_digest=checked.effect_digest,
+        mode=mode_of(contract.effect, contract=contract.approval, credential=credential.approval),
+        meaning=Meaning(idempotent=bool(idempotent), keyed=False),
+        scope=Scope(
+            session_id=checked.session.session_id,
+            method="SSH",
+            origin=target.entry,
+            route=ask.command,
+            credential_id=credential.credential_id,
+        ),
+        deadline_s=ask.deadline_s or contract.deadlines.request_s or core.limits.deadline_ssh_s,
+        recovery_s=contract.deadlines.recovery_s or core.limits.recovery_s,
+        attempts_limit=contract.retry.attempts or core.limits.attempts,
+        setup_tries=contract.retry.setup or core.limits.setup_tries,
+        lookup=None,
+        retry_of=checked.before[-1].invocation_id if checked.before else None,
+        notices=_notices(core, checked),
+        tick=TICK if checked.unresolved is not None else None,
+        shown={"kind": "ssh", "host": target.entry, "command": ask.command},
+        contract=contract,
+        read_for=ask.read_for,
+        host=target.entry,
+        hop=target,
+        jumps=tuple(jumps),
+        command=ask.command,
+        stdin=ask.stdin,
+        env=_env(checked),
+        exits={each.status: ExitMeaning(each.outcome, each.retry) for each in contract.verdict.exit},
+        way=checked.hops,
+    )
+
+
+def _hop_bound(hop: Hop) -> SshHopBound:
+    entry = hop.entry
+    return SshHopBound(
+        entry=entry.name,
+        address=entry.address,
+        port=entry.port,
+        user=entry.user,
+        host_key=entry.host_keys[0].identity if entry.host_keys else None,
+        credential_id=hop.credential.credential_id,
+        credential_version=hop.credential.version,
+    )
+
+
+def _env(checked: _Checked) -> Headers:
+    """The variables that go out: the agent's, and the operation id where the contract names one for it (R63)."""
+    env = checked.ask.env
+    place = checked.contract.correlation.operation if checked.contract.correlation else None
+    if place is None or place.kind is not PlaceKind.ENV:
+        return env
+    if any(name == place.name for name, _ in env):
+        raise Refused(
+            Code.INVALID_REQUEST,
+            f"env.{place.name}",
+            f"The contract carries the operation id in {place.name}; leave the variable out.",
+        )
+    return tuple(sorted((*env, (place.name, str(checked.operation_id)))))
+
+
+def _notices(core: Core, checked: _Checked) -> tuple[Notice, ...]:
+    if checked.contract.effect is not Effect.WRITE:
+        return ()
+    notices = []
+    if checked.unresolved is not None:
+        notices.append(notice_of(NoticeKind.SAME_EFFECT_UNKNOWN, checked.unresolved))
+    for inv in core.unknown_operations():
+        same = inv.target is not None and inv.target.get("host") == checked.hops[-1].entry.name
+        if inv.effect is Effect.WRITE and same and inv.effect_digest != checked.effect_digest:
+            notices.append(notice_of(NoticeKind.SAME_ROUTE_UNKNOWN, inv))
+            break
+    return tuple(notices)
