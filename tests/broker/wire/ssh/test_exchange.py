@@ -703,6 +703,33 @@ async def test_a_kept_transport_whose_peer_refuses_a_channel_stops_there(wire: P
     assert (evidence.stopped.reached, evidence.stopped.fault) == (Stage.SSH_AUTH, SetupFault.CHANNEL_SHORTAGE)
 
 
+async def test_a_kept_transport_that_ends_when_it_is_used_is_replaced(wire: ParamikoWire) -> None:
+    def script(call: Call) -> None:
+        call.accept()
+        finish(call)
+        call.expect_open()  # and the connection ends
+
+    async with Peer(script) as peer:
+        first = await drive(wire, peer.hop(), reuse="k").run()
+        second = await drive(wire, peer.hop(), reuse="k").run()
+        assert len(peer.calls) == 2
+    assert second.complete
+    assert first.connection is not None
+    assert second.connection is not None
+    assert not second.connection.reused
+    assert second.connection.id != first.connection.id
+
+
+async def test_a_kept_transport_to_an_address_that_is_not_allowed_any_more(wire: ParamikoWire) -> None:
+    async with Peer(plain) as peer:
+        await drive(wire, peer.hop(), reuse="k").run()
+        evidence = await drive(wire, peer.hop(), reuse="k", allow=lambda address: False).run()
+        call = await peer.call()
+        assert await asyncio.to_thread(call.over.wait, BOUND_S)
+    assert evidence.stopped is not None
+    assert evidence.stopped.fault is SetupFault.BLOCKED
+
+
 async def test_a_transport_that_ends_while_it_waits_is_forgotten(wire: ParamikoWire) -> None:
     def script(call: Call) -> None:
         call.accept()

@@ -264,6 +264,23 @@ async def test_s13_the_pinned_kind_is_wrong_and_another_is_right(wire: ParamikoW
     assert setup_verdict(evidence) == not_attempted(Code.HOST_KEY_MISMATCH, Retry.AFTER_CORRECTION)
 
 
+async def test_s13_a_host_is_asked_for_the_pinned_kind_though_it_has_a_better_one(wire: ParamikoWire) -> None:
+    def script(call: Call) -> None:
+        call.accept()
+        call.status(0)
+        call.send(Kind.EOF)
+        call.send(Kind.CLOSE)
+        call.hold()
+
+    rsa = paramiko.RSAKey.generate(2048)
+    async with Peer(script, host_keys=(OTHER_KEY, rsa)) as peer:
+        evidence = await drive(wire, peer.hop(host_keys=(HostKey.of(rsa.asbytes()),))).run()
+        assert evidence.complete
+        both = (HostKey.of(rsa.asbytes()), HostKey.of(Peer(Call.hold).host_keys[0].asbytes()))
+        evidence = await drive(wire, peer.hop(host_keys=both)).run()
+    assert setup_verdict(evidence) == not_attempted(Code.HOST_KEY_MISMATCH, Retry.AFTER_CORRECTION)
+
+
 async def test_s14_auth_refused(wire: ParamikoWire) -> None:
     class Nobody(Access):
         by_password = paramiko.AUTH_FAILED

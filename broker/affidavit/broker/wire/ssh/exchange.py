@@ -175,7 +175,6 @@ class CommandExchange:
         assert self._setup is not None, "an exchange is run once"
         try:
             way, channel = await self._open(self._setup)
-            self._setup.last_look(way, channel)
         except Stopped as stopped:
             self._stopped = stopped.stop
             return

@@ -135,7 +135,10 @@ class Setup:
             self._close()
 
     async def open(self, way: Way, env: tuple[tuple[str, str], ...]) -> CommandChannel:
-        """A session channel at the end of a way, its environment set, on which exec may be asked for."""
+        """A session channel at the end of a way, its environment set, on which exec may be asked for now.
+
+        Raises Stopped or Abandoned. Nothing is awaited after the last look: what it saw holds until the line.
+        """
         self._place = len(self._hops) - 1
         self._reached = Stage.SSH_AUTH
         self._address = way.connection.peer
@@ -147,11 +150,6 @@ class Setup:
         await self._wait(Stage.SSH_CHANNEL, session, lambda: session.clear)
         self._check_channel(channel, Stage.SSH_CHANNEL)
         return channel
-
-    def last_look(self, way: Way, channel: CommandChannel) -> None:
-        """What is known right before the line. Raises Stopped if the peer has gone or does not wait for its turn."""
-        self._check(way.last, Stage.SSH_CHANNEL)
-        self._check_channel(channel, Stage.SSH_CHANNEL)
 
     def abandon(self) -> None:
         """Make whatever runs raise Abandoned."""
