@@ -49,6 +49,8 @@ from affidavit.broker.spool import Spool, needed
 from affidavit.broker.ssh_work import SshWork
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, InvocationId, Kind, Micros, Outcome, Phase, SessionId, State
+from affidavit.broker.token_errand import TokenErrands
+from affidavit.broker.tokens import Tokens
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.errors import VaultLocked
 from affidavit.broker.wire.port import ClientCertificate, HttpWire
@@ -81,7 +83,6 @@ class Core:
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
         self.wire = wire
         self._ssh_wire: SshWire | None = None
-        self.secrets = VaultSecrets(vault, clock)
         self.spool = Spool(places.results, self.results.pool)
         self.space = Space(places.data, lambda: self.limits)
         self.retention = Retention(self.projection, journal, self.results, lambda: self.limits, clock)
@@ -90,6 +91,11 @@ class Core:
         self.elapsed = Elapsed(clock, self._newest_record_at())
         self.allowances = Allowances()
         self.errands = Errands(self)
+        caller = TokenErrands(self)
+        self.tokens = Tokens(
+            caller, secrets=caller.secret_of, renew=caller.renew, clock=clock, spawn=lambda work: self.spawn(work)
+        )
+        self.secrets = VaultSecrets(vault, clock, self.tokens)
         self.jobs = Jobs(self)
         self.metrics = Metrics()
         self.contracts: Contracts | None = None
@@ -368,6 +374,9 @@ class Core:
             await live.finished.wait()
         self._end_grants(self.grants.end_all(), why)
         self.close_idle()
+        # A token call that has gone out uses up a refresh token; the next one in its answer must still be stored.
+        await self.tokens.settle()
+        self.tokens.wipe()
         await self.loop.run_in_executor(None, self.vault.lock)
         self.results.forget()
         receipt = self.projection.note(Kind.VAULT_CLOSED, {"why": why}, barrier=True)
@@ -538,6 +547,7 @@ class Core:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.close_idle()
+        self.tokens.wipe()
         self._end_grants(self.grants.end_all(), why)
         try:
             await self.projection.note(Kind.BROKER_STOPPED, {"why": why}, barrier=True).durable()

@@ -35,6 +35,9 @@ from affidavit.broker.wire.port import (
 )
 from affidavit.broker.work import Findings
 
+UNAUTHORIZED = 401
+"""RFC 9110, 15.5.2."""
+
 EgressOf = Callable[[HttpBound, ClientCertificate | None, Injection | None], Egress]
 """The way out of a bound action, with what the target is shown and what its proxy asks for. Raises Stop."""
 
@@ -114,6 +117,8 @@ class HttpWork:
         if not evidence.complete:
             return await self._receiving.cut(evidence.body_bytes)
         kept = await self._receiving.finish()
+        if evidence.status == UNAUTHORIZED:
+            self._secrets.refused(self.bound)
         if evidence.status is not None:
             self._answer = Answer(evidence.status, oc.joined(kept.headers), await self._readable(kept))
         return kept

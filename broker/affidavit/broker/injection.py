@@ -97,6 +97,10 @@ class VaultSecrets:
         given = self._given.get(id(bound))
         return redact_cut(data, Forms((given.secret,), given.whole)) if given is not None else data
 
+    def refused(self, bound: HttpBound) -> None:
+        if self._tokens is not None and bound.credential is not None:
+            self._tokens.drop(bound.credential)
+
     def release(self, bound: HttpBound) -> None:
         self._given.pop(id(bound), None)
 

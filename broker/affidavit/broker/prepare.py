@@ -56,6 +56,9 @@ class Secrets(Protocol):
     def redacted(self, bound: HttpBound, data: bytes) -> bytes:
         """`data` without any form of the secret that this action used."""
 
+    def refused(self, bound: HttpBound) -> None:
+        """The target answered that it was not let in with this secret (401)."""
+
     def release(self, bound: HttpBound) -> None:
         """The action has ended: forget its secret."""
 

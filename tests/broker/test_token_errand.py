@@ -1,0 +1,140 @@
+"""OAuth2 on the engine: a token call is an errand with a record of its own, and its answer is kept nowhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from affidavit.broker.wire.port import Fault
+from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent
+
+TOKEN, NEXT_TOKEN, REFRESH = "token-of-the-service-4711", "token-of-the-service-4712", "refresh-of-the-service-9"
+CLIENT_SECRET = b"client-secret-aT5x"
+PASSPHRASE = b"a passphrase for tests"
+OK = (Cross(), Sent(), Head(200), Complete())
+WRITE = {"method": "POST", "json": {"n": 1}}
+
+
+def granted(token: str = TOKEN, **more: Any) -> tuple[Any, ...]:
+    body = json.dumps({"access_token": token, "token_type": "Bearer", "expires_in": 3600, **more}).encode()
+    return (Cross(), Sent(), Head(200, (("content-type", "application/json"),)), Body(body), Complete())
+
+
+async def added(world: Any, *, refresh: bool = False) -> None:
+    params = {
+        "name": "crm",
+        "kind": "oauth2",
+        "targets": ["https://api.example.com/**"],
+        "token_url": "https://login.example.com/token",
+        "client_id": "4711",
+        "refresh": refresh,
+    }
+    secret = b"first-refresh-token\n" + CLIENT_SECRET if refresh else CLIENT_SECRET
+    await world.broker.operator.credential_add(params, bytearray(secret), bytearray(PASSPHRASE))
+
+
+def sent(world: Any, number: int) -> bytes:
+    """The headers and the body of the request number `number` as they went out."""
+    request = world.wire.requests[number]
+    return b"\n".join([*(name + b": " + value for name, value in request.headers), bytes(request.body)])
+
+
+def holding(directory: Path, text: str) -> list[Path]:
+    return [path for path in directory.rglob("*") if path.is_file() and text.encode() in path.read_bytes()]
+
+
+async def rows(world: Any, session: Any) -> list[dict[str, Any]]:
+    listed = await world.broker.agent.action_list(session, scope="all", outcome=None, state=None, limit=50, before=None)
+    return list(listed["rows"])
+
+
+async def test_a_token_is_asked_for_once_and_shared(world: Any) -> None:
+    await added(world)
+    session = world.session()
+    world.script(granted(), OK, OK)
+    first = await world.ask(session, **WRITE)
+    assert world.facts(first)[1:3] == ("committed", "REMOTE_RESULT")
+    second = await world.ask(session, method="POST", json={"n": 2})
+    assert world.facts(second)[1] == "committed"
+    assert len(world.wire.requests) == 3
+    call, one, two = (sent(world, n) for n in range(3))
+    assert b"grant_type=client_credentials" in call
+    assert b"Authorization: Basic " in call
+    assert TOKEN.encode() not in call
+    assert f"Bearer {TOKEN}".encode() in one
+    assert f"Bearer {TOKEN}".encode() in two
+
+
+async def test_the_token_call_has_a_record_and_its_answer_has_none(world: Any, places: Any) -> None:
+    await added(world)
+    session = world.session()
+    world.script(granted(), OK)
+    envelope = await world.ask(session, **WRITE)
+    own = [row for row in await rows(world, session) if row["invocation_id"] != envelope["invocation_id"]]
+    assert [row["outcome"] for row in own] == ["committed"]
+    record = await world.broker.operator.action_get(own[0]["invocation_id"])
+    assert record["evidence"]["refers_to"] == envelope["invocation_id"]
+    assert TOKEN not in json.dumps(record)
+    assert CLIENT_SECRET.decode() not in json.dumps(record)
+    assert holding(places.data, TOKEN) == []
+
+
+@pytest.mark.parametrize(
+    ("script", "retry"),
+    [
+        ((Cross(), Sent(), Head(503), Complete()), "backoff"),
+        ((Cross(), Sent(), Head(400), Body(b'{"error": "invalid_client"}'), Complete()), "after_correction"),
+        ((Cross(), Sent(), Broken(Fault.RESET)), "backoff"),
+    ],
+)
+async def test_without_a_token_nothing_was_attempted(world: Any, script: tuple[Any, ...], retry: str) -> None:
+    await added(world)
+    session = world.session()
+    world.script(script)
+    envelope = await world.ask(session, **WRITE)
+    assert world.facts(envelope) == ("credential_injection", "not_attempted", "TOKEN_UNAVAILABLE", retry)
+    assert len(world.wire.requests) == 1
+
+
+async def test_a_token_that_is_refused_is_asked_for_anew(world: Any) -> None:
+    await added(world)
+    session = world.session()
+    world.script(granted(), (Cross(), Sent(), Head(401), Complete()), granted(NEXT_TOKEN), OK)
+    refused = await world.ask(session, **WRITE)
+    assert world.facts(refused)[1] == "rejected"
+    again = await world.ask(session, **WRITE)
+    assert world.facts(again)[1] == "committed"
+    assert f"Bearer {NEXT_TOKEN}".encode() in sent(world, 3)
+
+
+async def test_a_refresh_token_that_is_replaced_becomes_the_next_version(world: Any) -> None:
+    await added(world, refresh=True)
+    session = world.session()
+    world.script(granted(refresh_token=REFRESH), OK)
+    assert world.facts(await world.ask(session, **WRITE))[1] == "committed"
+    (credential,) = world.broker.core.vault.credentials.list()
+    assert credential.version == 2
+    with world.broker.core.vault.credentials.secret(credential.credential_id, 2) as secret:
+        assert secret.use(bytes) == REFRESH.encode() + b"\n" + CLIENT_SECRET
+
+
+async def test_lock_waits_for_the_refresh_token_of_a_call_that_went_out(world: Any) -> None:
+    await added(world, refresh=True)
+    session, hang = world.session(), Hang()
+    world.script((Cross(), Sent(), hang, *granted(refresh_token=REFRESH)[2:]))
+    call = world.call(session, **WRITE)
+    await world.approve()
+    await hang.reached.wait()
+    lock = asyncio.ensure_future(world.broker.operator.lock(why="test"))
+    ended = await call
+    assert world.facts(ended)[1:3] == ("not_attempted", "VAULT_LOCKED")
+    assert not lock.done()
+    hang.release.set()
+    await lock
+    await world.unlock()
+    (credential,) = world.broker.core.vault.credentials.list()
+    assert credential.version == 2
