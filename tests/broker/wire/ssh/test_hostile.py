@@ -886,15 +886,18 @@ async def test_s50_bad_mac_mid_stream(wire: ParamikoWire) -> None:
 
 
 async def test_s51_keys_stalled_while_the_command_runs(wire: ParamikoWire) -> None:
-    """Nothing can be sent any more, the question for a sign of life neither: silence then ends it."""
+    """Nothing may be sent any more, the question for a sign of life neither: silence then ends it."""
+    calls: list[Call] = []
 
     def script(call: Call) -> None:
+        calls.append(call)
         call.accept()
         call.begin_keys_and_stall()
         call.hold()
 
     evidence, _ = await ends(wire, script, limits=SshLimits(keepalive_s=0.1, keepalive_answer_s=0.2))
     assert evidence.fault is Fault.SILENT
+    assert 0x50 not in [kind for kind, _ in calls[0].said]
     assert verdict(evidence) == UNKNOWN
 
 
