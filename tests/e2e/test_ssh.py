@@ -16,10 +16,10 @@ from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.conftest import World
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, new_operation, until
 
-_CONTRACT = """id = "web.anything"
+_CONTRACT = """id = "hosts.anything"
 [match]
 kind = "ssh"
-host = "web"
+host = "*"
 command = "*"
 [effect]
 kind = "write"
@@ -67,12 +67,13 @@ def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
     """A home whose operator has set the host up. Nothing serves it."""
     home = copy_of(world.template)
     host_key = " ".join(sshd.host_key.with_name("host.pub").read_text().split()[:2])
-    credential = ("credential", "add", "key", "--kind", "ssh-key", "--target", "127.0.0.1")
-    host = ("host", "add", "web", "--address", "127.0.0.1", "--port", str(sshd.port), "--user", USER)
+    credential = ("credential", "add", "key", "--kind", "ssh-key", "--target", "127.0.0.1", "--target", "localhost")
+    common = ("--port", str(sshd.port), "--user", USER, "--credential", "key")
     try:
         made = [
             home.operate(*credential, secret=sshd.user_key.read_text()),
-            home.operate(*host, "--credential", "key", "--host-key", host_key),
+            home.operate("host", "add", "web", "--address", "127.0.0.1", *common, "--host-key", host_key),
+            home.operate("host", "add", "new", "--address", "localhost", *common, "--host-key-policy", "accept-new"),
         ]
         (home.places.contracts / "web.toml").write_text(_CONTRACT)
         made.append(home.operate("contract", "adopt", "--all"))
@@ -197,6 +198,12 @@ def test_what_cannot_be_run_is_refused_by_field(
     with reached.broker.agent() as agent:
         refused = facts(answer(agent, "ssh.exec", given))
     assert (refused["code"], refused["field"], refused["outcome"]) == (code, field, "not_attempted")
+
+
+def test_a_host_whose_key_nobody_pinned_is_not_logged_in_to(reached: Reached) -> None:
+    with reached.broker.agent() as agent:
+        refused = facts(answer(agent, "ssh.exec", {"host": "new", "command": "true"}))
+    assert (refused["code"], refused["outcome"]) == ("HOST_KEY_UNKNOWN", "not_attempted"), refused
 
 
 def test_the_command_line_is_as_transparent_as_ssh(reached: Reached) -> None:
