@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from typing import Any
 
 import pytest
@@ -236,6 +237,7 @@ async def test_deadline_brings_the_verdict_and_a_late_answer_settles_the_record(
     )
     assert world.facts(later) == ("remote_execution", "committed", "REMOTE_RESULT", "never")
     assert later["http"]["body"]["text"] == "late"
+    assert later["evidence"]["response_sha256"] == f"sha256:{hashlib.sha256(b'late').hexdigest()}"
     kinds = [e["kind"] for e in later["events"]]
     assert kinds[-2:] == ["REMOTE_RESPONSE_STARTED", "OUTCOME_SETTLED"]
     assert kinds.index("OUTCOME_UNKNOWN") < kinds.index("OUTCOME_SETTLED")

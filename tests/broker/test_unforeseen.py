@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
 from affidavit.broker import unforeseen
+from affidavit.broker.http_work import HttpWork
+from affidavit.broker.wire.scripted import Complete, Cross, Head, Sent
 
 TEXT = "planted-secret-9fK2"
 
@@ -47,3 +50,27 @@ def of_failing_now() -> ValueError:
         raise ValueError(TEXT)
     except ValueError as error:
         return error
+
+
+@pytest.mark.parametrize(
+    ("broken", "facts", "crossed"),
+    [
+        ("exchange", ("connection_setup", "not_attempted", "BROKER_RESTARTED", "backoff"), 0),
+        ("retry_after_s", ("remote_execution", "unknown", "BROKER_RESTARTED", "reconcile"), 1),
+    ],
+)
+async def test_an_action_that_meets_one_is_told_what_its_record_proves(
+    world: Any, monkeypatch: pytest.MonkeyPatch, broken: str, facts: tuple[str, ...], crossed: int
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError(TEXT)
+
+    monkeypatch.setattr(HttpWork, broken, fail)
+    world.script((Cross(), Sent(), Head(201), Complete()))
+    envelope = await world.ask(world.session(), json={"a": 1})
+    assert world.facts(envelope) == facts
+    assert world.wire.crossed == crossed
+    monkeypatch.undo()
+    session = world.session("s-2")
+    await world.restart()
+    assert world.facts(await world.get(session, envelope["invocation_id"])) == facts

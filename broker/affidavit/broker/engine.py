@@ -31,6 +31,7 @@ from affidavit.broker.live import Live
 from affidavit.broker.moment import Clock, Elapsed, after, new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
+from affidavit.broker.recovery import at_rest
 from affidavit.broker.results import Results
 from affidavit.broker.sink import Kept
 from affidavit.broker.space import NO_ROOM, Space
@@ -105,6 +106,9 @@ class Engine:
             await self._stopped(live, stop)
         except JournalPoisoned:
             self._unrecorded(live)
+        except Exception:
+            await self._given_up(live)
+            raise
         finally:
             live.finished.set()
             live.work.release()
@@ -397,6 +401,17 @@ class Engine:
         except JournalPoisoned:
             if before is not None and not before.finished:
                 self._overruled(before, verdict)
+
+    async def _given_up(self, live: Live) -> None:
+        """Something went wrong that nobody foresaw: the action ends as a stop of the broker here would end it."""
+        inv = self._projection.get(live.invocation_id)
+        if inv is None or inv.finished:
+            return
+        try:
+            _, receipt = self._projection.record(live.invocation_id, at_rest(inv), barrier=True)
+            await receipt.durable()
+        except JournalPoisoned:
+            self._unrecorded(live)
 
     def _unrecorded(self, live: Live) -> None:
         """The journal took no dispatch record: nothing was sent, and nothing will be (R23)."""

@@ -585,7 +585,7 @@ def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros)
             "status": event.status,
             "headers": event.headers,
             "remote_request_id": event.remote_request_id,
-            "response_sha256": event.body.sha256 if event.body else None,
+            "response_sha256": f"sha256:{event.body.sha256}" if event.body else None,
             "hop": event.hop,
             "retry_after_s": event.retry_after_s,
             "items": event.items,
