@@ -170,10 +170,12 @@ class HttpWork:
         )
 
     def retry_after_s(self, evidence: HttpEvidence) -> float | None:
-        named = self.bound.contract.retry.after
-        now = self._clock.wall()
-        wait_s = retry_after(evidence.headers, now, name=named.header, epoch=named.epoch) if named else None
-        return wait_s if wait_s is not None else retry_after(evidence.headers, now)
+        """The longest pause that the answer asks for, by the contract's header and by Retry-After."""
+        named, now = self.bound.contract.retry.after, self._clock.wall()
+        asked = [retry_after(evidence.headers, now)]
+        if named is not None:
+            asked.append(retry_after(evidence.headers, now, name=named.header, epoch=named.epoch))
+        return max((wait_s for wait_s in asked if wait_s is not None), default=None)
 
     def diagnostic(self, evidence: HttpEvidence) -> Mapping[str, Any] | None:
         if not evidence.diagnostic or not self._stored:
