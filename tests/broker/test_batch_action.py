@@ -128,6 +128,19 @@ async def test_a_repeat_holds_only_what_is_unknown(world: Any) -> None:
     assert second["evidence"]["idempotency"]["fingerprint"] == got["evidence"]["idempotency"]["fingerprint"]
 
 
+async def test_a_repeat_of_what_was_left_is_told_apart_from_the_whole(world: Any) -> None:
+    session, got = await sent(world, HANG_UP, effect=IDEMPOTENT)
+    await attest(world, got, "a")
+    second = await retried(world, session, got, HANG_UP)
+    assert items(second) == {"b": "unknown", "c": "unknown"}
+    await attest(world, second, "b")
+    world.broker.core.spool.drop(second["invocation_id"])
+    given = {"method": "POST", "url": "https://api.example.com/v1/things", **THREE}
+    third = await retried(world, session, second, results(c="created"), request=given)
+    assert json.loads(world.wire.requests[0].body) == {"items": [{"id": "c"}], "note": 1}
+    assert items(third) == {"c": "committed"}
+
+
 async def test_under_a_key_the_whole_batch_goes_out_again(world: Any) -> None:
     session, got = await sent(world, HANG_UP, KEY)
     await attest(world, got, "a")

@@ -140,6 +140,17 @@ async def test_while_locked_a_jobs_time_runs_on(world: Any) -> None:
     assert world.facts(await job_of(world, session, got))[2] == "REMOTE_DEADLINE"
 
 
+async def test_a_job_is_asked_for_as_soon_as_the_vault_is_open(world: Any) -> None:
+    session, got = await accepted(world, state("working"), state("done"))
+    await world.later(1)
+    await world.broker.operator.lock(why="test")
+    await world.later(100)
+    await world.unlock()
+    await world.settle()
+    assert world.facts(await job_of(world, session, got))[1] == "committed"
+    assert world.wire.methods == ["POST", "GET", "GET"]
+
+
 async def test_the_targets_pause_between_polls_is_heard(world: Any) -> None:
     waits = answer(200, {"state": "working"}, retry_after="100")
     session, got = await accepted(world, waits, state("done"))

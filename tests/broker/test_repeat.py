@@ -146,6 +146,13 @@ async def test_the_budget_is_spent_and_no_restart_gives_it_back(world: Any) -> N
     assert len(world.wire.exchanges) == 1
 
 
+async def test_a_budget_is_what_the_first_dispatch_was_bound_to(world: Any) -> None:
+    session, first = await lost(world, KEY)
+    await world.adopt(contract(KEY, "[retry]\nattempts = 9\n"))
+    second = await retried(world, session, first, HANG_UP)
+    assert second["evidence"]["attempts_left"] == 1
+
+
 async def test_past_its_window_a_key_is_looked_up_never_repeated(world: Any) -> None:
     """F08: after 24 h the protection was silently gone."""
     session, first = await lost(world, KEY.replace("24h", "10m"), "[deadlines]\nrecovery = '30d'\n")

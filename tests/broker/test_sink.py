@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 import threading
 from collections.abc import Iterator
@@ -12,8 +13,10 @@ from typing import Any
 import pytest
 
 from affidavit.broker.intake import Taken
+from affidavit.broker.prepare import Prepared
 from affidavit.broker.redact import Forms
-from affidavit.broker.sink import AHEAD, AT_ONCE, TURN, Pump, ResultSink
+from affidavit.broker.sink import AHEAD, AT_ONCE, MEMORY_MAX, TURN, MemorySink, Pump, ResultSink
+from affidavit.broker.wire.port import PreparedRequest
 
 PIECE = 64 * 1024
 
@@ -147,3 +150,39 @@ async def test_the_coding_comes_from_the_head_and_echoes_in_it_are_counted(pool:
     assert sink._headers[2:] == (("x-echo", "[redacted]"), ("a", "b"))
     assert sink._in_headers == 1
     await sink.discard()
+
+
+def memory() -> MemorySink:
+    request = PreparedRequest("POST", "https", "a.example", 443, b"/", (), b"")
+    return MemorySink(Prepared(request, whole=(b"Basic secret-9",), secret=b"secret-9"))
+
+
+async def test_what_may_hold_new_secrets_is_held_in_memory_alone() -> None:
+    sink = memory()
+    sink.start((("x-echo", "Basic secret-9"), ("content-type", "application/json")))
+    await sink.write(b'{"a":')
+    await sink.write(b"1}")
+    kept = await sink.finish()
+    assert sink.body == b'{"a":1}'
+    assert dict(kept.headers)["x-echo"] == "[redacted]"
+    assert (kept.body.place, kept.body.bytes, kept.body.withheld, kept.inline) == ("none", 7, True, None)
+    assert kept.body.sha256 == hashlib.sha256(b'{"a":1}').hexdigest()
+
+
+@pytest.mark.parametrize(("coding", "length"), [("gzip", 10), (None, MEMORY_MAX + 1)])
+async def test_of_what_is_too_long_or_coded_nothing_is_held(coding: str | None, length: int) -> None:
+    sink = memory()
+    sink.start((("content-encoding", coding),) if coding else ())
+    for _ in range(2):
+        await sink.write(bytes(length // 2 + 1))
+    kept = await sink.finish()
+    assert sink.body is None
+    assert kept.body.bytes == 2 * (length // 2 + 1)
+
+
+async def test_a_cut_answer_leaves_nothing() -> None:
+    sink = memory()
+    sink.start(())
+    await sink.write(b"beginning")
+    kept = await sink.cut(9)
+    assert (sink.body, kept.body.cut, kept.body.bytes, kept.body.chunks) == (None, True, 9, 0)

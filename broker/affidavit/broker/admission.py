@@ -289,11 +289,11 @@ def _remaining(contract: Contract, record: Invocation, ask: HttpAsk, key: str | 
 
     Under a key, and where the target takes all or nothing, the whole goes out again.
     """
-    batch, keys, items = contract.batch, record.item_keys, record.items
-    if batch is None or keys is None or items is None or key is not None or batch.atomic:
+    batch, keys = contract.batch, _items(contract, ask.body)
+    if batch is None or keys is None or record.items is None or key is not None or batch.atomic:
         return ask
-    open_keys = {item.key for item in items if item.outcome is Outcome.UNKNOWN}
-    if not open_keys or len(open_keys) == len(keys):
+    open_keys = {item.key for item in record.items if item.outcome is Outcome.UNKNOWN}
+    if not open_keys or open_keys.issuperset(keys):
         return ask
     return replace(ask, body=reduced(batch, ask.body, keys, open_keys))
 

@@ -293,7 +293,7 @@ class AgentSide:
             return await self._refuse(session, {"action.retry": invocation_id, "request": request}, mismatch)
         if ask is not None and not bound(record):
             return await self.http_request(session, {**(request or {}), "operation_id": record.operation_id})
-        asked_again = await core.repeats.request_of(operation, record)
+        asked_again = await core.repeats.request_of(record)
         try:
             if asked_again is None and ask is not None and not core.locked:
                 asked_again = planted(core, ask, record, operation)

@@ -93,7 +93,7 @@ class Pursuits:
         """Whether the broker goes on by itself: a dispatch that ended in what may be repeated."""
         core = self._core
         gone = pursuit.session.session_id not in core.sessions
-        if pursuit.answered.is_set() or core.locked or core.stopping or gone or not inv.dispatched or inv.cancel_asked:
+        if pursuit.answered.is_set() or core.locked or core.stopping or gone or not inv.dispatched:
             return False
         operation = core.projection.operation_of(inv)
         standing = core.repeats.standing(inv, unsafe=False)
@@ -125,7 +125,7 @@ class Pursuits:
         if now is None or not self._may_repeat(pursuit, now):
             return None
         standing = core.repeats.standing(now, unsafe=False)
-        request = await core.repeats.request_of(standing.operation, standing.record)
+        request = await core.repeats.request_of(standing.record)
         if request is None or not self._may_repeat(pursuit, now):
             return None
         try:

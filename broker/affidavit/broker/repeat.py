@@ -55,12 +55,10 @@ class Repeats:
         now = core.now_of(operation)
         holder = self._holder(record, operation, now)
         decision = advice.decide(record, operation, now)
-        if holder is None and decision is Repeat.FETCH:
+        if decision is Repeat.FETCH:
             fetched = core.projection.get(InvocationId(record.refers_to)) if record.refers_to is not None else None
             return Standing(record, operation, answered=fetched or record)
         if decision is Repeat.RETURN_RECORDED_RESULT:
-            return Standing(record, operation, answered=record)
-        if holder == record.invocation_id:
             return Standing(record, operation, answered=record)
         refusal = advice.refusal(record, operation, now, decision, holder=holder, unsafe=unsafe)
         return Standing(record, operation, answered=record if refusal else None, refusal=refusal)
@@ -76,16 +74,11 @@ class Repeats:
         unfinished = [m for m in operation.members if not m.finished and m.invocation_id != expired]
         return unfinished[-1].invocation_id if unfinished else None
 
-    async def request_of(self, operation: Operation, record: Invocation) -> Spooled | None:
-        """The request as it was approved, from whichever invocation of the operation still holds it."""
-        for member in (record, *reversed(operation.members)):
-            spool = member.spool
-            if spool is None:
-                continue
-            request = await self._core.results.in_thread(partial(self._core.spool.get, spool))
-            if request is not None:
-                return request
-        return None
+    async def request_of(self, record: Invocation) -> Spooled | None:
+        """The request as it was approved; None where it is no longer kept."""
+        if record.spool is None:
+            return None
+        return await self._core.results.in_thread(partial(self._core.spool.get, record.spool))
 
     def launch(
         self, session: Session, standing: Standing, request: Spooled, *, unsafe: bool, may_ask: bool = True

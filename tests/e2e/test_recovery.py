@@ -1,0 +1,242 @@
+"""From unknown to settled, on real processes: the target counts its effects, and there is exactly one, always (R77).
+
+The target applies what it is asked and loses the answer in the ways that the field knows; what happens next is decided
+by the broker's records and the contract, never by hope.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from tests.e2e.conftest import World
+from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, facts, new_operation, until
+from tests.e2e.target import Call
+
+CONTRACT = """id = "recovery.{name}"
+source = "https://docs.example.com/"
+checked = 2026-11-30
+[match]
+kind = "http"
+method = ["POST"]
+url = "http://127.0.0.1:{port}/{name}"
+[effect]
+kind = "write"
+[approval]
+mode = "never"
+{rest}
+"""
+KEY = '[idempotency]\nheader = "Idempotency-Key"\nretention = "24h"\n'
+LOOKUP = """
+[correlation]
+operation = "/op"
+[reconcile]
+url = "http://127.0.0.1:{port}/found?op={{operation_id}}"
+each = "/rows"
+where = {{ pointer = "/op", equals = "{{operation_id}}" }}
+"""
+JOB = """
+[job]
+pointer = "/id"
+status_url = "/url"
+state = "/state"
+states = {{ done = "committed" }}
+"""
+RULES = {
+    "keyed": KEY,
+    "twice": KEY + "[retry]\nattempts = 2\n",
+    "plain": "",
+    "seen": LOOKUP,
+    "jobs": JOB,
+    "own": KEY + "[retry]\nautomatic = true\n",
+}
+
+
+class Ledger:
+    """What the target has done, by path: one effect for each key or, without one, for each request."""
+
+    def __init__(self, world: World) -> None:
+        self.effects: list[tuple[str, str]] = []
+        self.losing = 0
+        """How many more answers are lost, after the effect."""
+        self.polls = 0
+        scripts = world.target.scripts
+        for name in RULES:
+            scripts[f"/{name}"] = self.apply
+        scripts["/found"] = self.found
+        scripts["/job"] = self.job
+
+    def apply(self, call: Call) -> None:
+        key = call.arrival.header("Idempotency-Key")
+        effect = (call.arrival.path, key or f"request {len(self.effects)}")
+        if effect not in self.effects:
+            self.effects.append(effect)
+        if self.losing:
+            self.losing -= 1
+            return
+        if call.arrival.path == "/jobs":
+            call.answer(202, b'{"id":"j1","url":"/job"}')
+        else:
+            call.answer(201, b'{"id":1}')
+
+    def found(self, call: Call) -> None:
+        (operation,) = parse_qs(urlsplit(call.arrival.path).query)["op"]
+        rows = [{"op": operation}] if self.effects else []
+        call.answer(200, json.dumps({"rows": rows}).encode())
+
+    def job(self, call: Call) -> None:
+        self.polls += 1
+        if self.polls <= 2:
+            call.answer(503, b"")
+        else:
+            call.answer(200, b'{"state":"done"}')
+
+
+@pytest.fixture
+def ledger(world: World) -> Iterator[Ledger]:
+    before = dict(world.target.scripts)
+    yield Ledger(world)
+    world.target.scripts.clear()
+    world.target.scripts.update(before)
+
+
+@pytest.fixture
+def ruled(home: Home) -> Home:
+    """A home with the contracts of this module."""
+    port = home.setting.target_port
+    for name, rest in RULES.items():
+        text = CONTRACT.format(name=name, port=port, rest=rest.format(port=port))
+        (home.places.contracts / f"recovery-{name}.toml").write_text(text)
+    adopted = home.operate("contract", "adopt", "--all")
+    assert adopted.status == 0, adopted
+    return home
+
+
+def ask(broker: Broker, name: str, operation: str, **more: Any) -> Mapping[str, Any]:
+    url = f"http://127.0.0.1:{broker.home.setting.target_port}/{name}"
+    params = {"method": "POST", "url": url, "json": {"a": 1}, "operation_id": operation, "wait_s": LIMIT_S, **more}
+    with broker.agent() as agent:
+        return answer(agent, "http.request", params)
+
+
+def got(broker: Broker, operation: str) -> Mapping[str, Any]:
+    """What a restarted agent knows: its operation id, and the record."""
+    with broker.agent() as agent:
+        return answer(agent, "action.get", {"operation_id": operation})
+
+
+def said(envelope: Mapping[str, Any]) -> tuple[str, str, str]:
+    found = facts(envelope)
+    return found["outcome"], found["code"], found["retry"]
+
+
+def test_a_lost_answer_is_repeated_under_its_key(ruled: Home, world: World, ledger: Ledger) -> None:
+    operation = new_operation()
+    with ruled.serve() as broker:
+        ledger.losing = 1
+        lost = ask(broker, "keyed", operation)
+        assert said(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+        ran = ruled.run("action", "retry", operation, "--json")
+        assert ran.status == 0, ran
+        assert ran.json["evidence"]["operation"]["outcome"] == "committed"
+    keys = {arrival.header("Idempotency-Key") for arrival in world.target.arrivals("/keyed")[-2:]}
+    assert keys == {lost["evidence"]["idempotency"]["key"]}
+    assert len(ledger.effects) == 1
+    assert ruled.intact()
+
+
+def test_without_a_key_it_is_looked_up_and_never_sent_again(ruled: Home, world: World, ledger: Ledger) -> None:
+    operation = new_operation()
+    with ruled.serve() as broker:
+        ledger.losing = 1
+        assert said(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+        refused = ruled.run("action", "retry", operation, "--json")
+        assert (refused.status, refused.json["error"]["code"]) == (12, "RETRY_REFUSED")
+        ran = ruled.run("action", "reconcile", operation, "--json")
+        assert (ran.status, ran.json["result"]["code"]) == (0, "SETTLED_BY_QUERY"), ran
+    sent = world.target.arrivals("/seen")[-1]
+    assert json.loads(sent.body) == {"a": 1, "op": operation}
+    assert len(ledger.effects) == 1
+
+
+def test_look_ups_come_by_themselves_also_after_a_kill(ruled: Home, world: World, ledger: Ledger) -> None:
+    """F13, R65: killed in mid-call; recovery sends nothing again, and goes on from the record."""
+    operation = new_operation()
+    world.target.scripts["/seen"] = lambda call: (ledger.effects.append(("/seen", operation)), call.hold())
+    before = len(world.target.arrivals("/seen"))
+    with ruled.serve() as broker:
+        pending = ask(broker, "seen", operation, wait_s=0.2, deadline_s=600)
+        assert "pending" in pending
+        world.target.calls("/seen", before + 1)
+        broker.kill()
+    with ruled.serve(unlock=False) as broker:
+        assert said(got(broker, operation)) == ("unknown", "BROKER_RESTARTED", "reconcile")
+        asked = [arrival for arrival in world.target.arrivals("/found") if operation in arrival.path]
+        assert not asked, "the vault is locked"
+        assert ruled.operate("unlock").status == 0
+        until(lambda: said(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up settles it")
+    assert len(world.target.arrivals("/seen")) == before + 1
+    assert len(ledger.effects) == 1
+
+
+def test_two_agent_processes_with_one_operation(ruled: Home, world: World, ledger: Ledger) -> None:
+    operation = new_operation()
+    url = f"http://127.0.0.1:{ruled.setting.target_port}/plain"
+    words = [*CLI, "http", "POST", url, "-d", "x", "--operation-id", operation, "--json"]
+    with ruled.serve():
+        started = [
+            subprocess.Popen(words, env=ruled.environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+            for _ in range(2)
+        ]
+        ended = [process.communicate(timeout=LIMIT_S) for process in started]
+    answers = [json.loads(out) for out, _ in ended]
+    assert len({envelope["invocation_id"] for envelope in answers}) == 1
+    assert len(ledger.effects) == 1
+
+
+def test_a_budget_that_no_restart_gives_back(ruled: Home, ledger: Ledger) -> None:
+    operation = new_operation()
+    ledger.losing = 2
+    with ruled.serve() as broker:
+        ask(broker, "twice", operation)
+        broker.kill()
+    with ruled.serve() as broker:
+        assert ruled.run("action", "retry", operation, "--json").status == 12
+        broker.kill()
+    with ruled.serve():
+        spent = ruled.run("action", "retry", operation, "--json")
+    assert spent.status == 12
+    assert spent.json["error"]["code"] == "RETRY_BUDGET_EXHAUSTED"
+    assert spent.json["error"]["retry"] == "reconcile"
+    assert len(ledger.effects) == 1
+
+
+def test_the_broker_repeats_by_itself_where_the_contract_says_so(ruled: Home, world: World, ledger: Ledger) -> None:
+    operation = new_operation()
+    ledger.losing = 1
+    with ruled.serve() as broker:
+        done = ask(broker, "own", operation)
+    assert said(done) == ("committed", "REMOTE_RESULT", "never")
+    assert done["evidence"]["attempt"] == 2
+    assert len(world.target.arrivals("/own")) == 2
+    assert len(ledger.effects) == 1
+
+
+def test_a_job_whose_polls_fail_is_followed_and_never_launched_again(ruled: Home, world: World, ledger: Ledger) -> None:
+    """F11."""
+    operation = new_operation()
+    with ruled.serve() as broker:
+        accepted = ask(broker, "jobs", operation)
+        assert said(accepted) == ("committed", "JOB_ACCEPTED", "never")
+        job = accepted["evidence"]["job"]["operation_id"]
+        broker.kill()
+    with ruled.serve() as broker:
+        until(lambda: said(got(broker, job))[1] == "SETTLED_BY_QUERY", "the job is done")
+        assert said(got(broker, job))[0] == "committed"
+        assert ask(broker, "jobs", operation)["invocation_id"] == accepted["invocation_id"]
+    assert ledger.polls >= 3
+    assert len(ledger.effects) == 1
