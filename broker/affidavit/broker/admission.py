@@ -10,6 +10,7 @@ and everything else is checked as it is now (R14, R44).
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -21,7 +22,7 @@ from affidavit.broker.advice import Operation
 from affidavit.broker.approval import Borrowed, mode_of
 from affidavit.broker.batch import NoItems, item_keys, reduced
 from affidavit.broker.bound import Bound, HttpBound, SshBound
-from affidavit.broker.card import Card, CredentialShown, Notice, NoticeKind
+from affidavit.broker.card import SSH, Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.contract import (
     Contract,
@@ -738,7 +739,7 @@ def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
         url=shown.url,
         headers=shown.headers,
         body=shown.body,
-        body_type=next((v for n, v in shown.headers if n.lower() == "content-type"), None),
+        body_type=shown.body_type,
         credential=CredentialShown(bound.credential.name, bound.credential.version, sent_as(bound.credential))
         if bound.credential
         else None,
@@ -765,21 +766,44 @@ class _Shown:
     url: str
     headers: Headers
     body: bytes = field(repr=False)
+    body_type: str | None
 
 
 def _shown(bound: Bound) -> _Shown:
     match bound:
         case HttpBound():
-            return _Shown(bound.method, bound.target.url, bound.headers, bound.body)
+            body_type = next((v for n, v in bound.headers if n.lower() == "content-type"), None)
+            return _Shown(bound.method, bound.target.url, bound.headers, bound.body, body_type)
         case SshBound():
             way = "".join(f" via {jump.user}@{jump.address}:{jump.port}" for jump in bound.jumps)
             hop = bound.hop
-            return _Shown("SSH", f"ssh://{hop.user}@{hop.address}:{hop.port}{way}", bound.env, _text_of(bound))
+            place = f"ssh://{hop.user}@{hop.address}:{hop.port}{way}"
+            return _Shown(SSH, place, bound.env, _text_of(bound), "a command and its input")
         case _:
             raise TypeError("no wire carries this")
 
 
 def _text_of(bound: SshBound) -> bytes:
-    """The command as it goes out, and after it what its standard input is given."""
-    command = bound.command.encode()
-    return command + b"\n\n--- standard input ---\n" + bound.stdin if bound.stdin else command
+    """The command, and what its standard input is given. Each line has its mark before it, so that no command can look
+    as if its end were its input: `$` where the command begins, `>` where it goes on, `<` for input."""
+    lines = _marked(b"> ", bound.command.encode())
+    shown = [b"$ " + lines[0][2:], *lines[1:]]
+    if bound.stdin:
+        shown += _marked(b"< ", bound.stdin) if _is_text(bound.stdin) else [_unreadable(bound.stdin)]
+    return b"\n".join(shown)
+
+
+def _marked(mark: bytes, text: bytes) -> list[bytes]:
+    return [mark + line for line in text.split(b"\n")]
+
+
+def _is_text(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return b"\0" not in data
+
+
+def _unreadable(data: bytes) -> bytes:
+    return f"< {len(data):,} bytes that are no text, SHA-256 {hashlib.sha256(data).hexdigest()}".encode()

@@ -60,6 +60,10 @@ class CredentialShown:
     """Such as "Authorization header" or "query parameter key"."""
 
 
+SSH = "SSH"
+"""The `method` of a command's card: its body is the command and its input, line by line and marked."""
+
+
 class Scope(StrEnum):
     """What an approval covers beyond its one dispatch."""
 

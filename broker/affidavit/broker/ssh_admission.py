@@ -22,7 +22,7 @@ from affidavit.broker.admission import (
 )
 from affidavit.broker.approval import mode_of
 from affidavit.broker.bound import SshBound
-from affidavit.broker.card import Notice, NoticeKind
+from affidavit.broker.card import SSH, Notice, NoticeKind
 from affidavit.broker.contract import Contract, answers
 from affidavit.broker.contract.model import PlaceKind
 from affidavit.broker.fingerprint import (
@@ -160,7 +160,7 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         meaning=Meaning(idempotent=bool(idempotent), keyed=False),
         scope=Scope(
             session_id=checked.session.session_id,
-            method="SSH",
+            method=SSH,
             origin=target.entry,
             route=ask.command,
             credential_id=credential.credential_id,

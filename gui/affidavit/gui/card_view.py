@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import tzinfo
 from types import MappingProxyType
 from typing import Final
 
 import idna
 
-from affidavit.broker.card import Card, CardEnd, Notice, NoticeKind, Scope
+from affidavit.broker.card import SSH, Card, CardEnd, Notice, NoticeKind, Scope
 from affidavit.broker.session import Process
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros
 from affidavit.gui import figures, texts
@@ -179,6 +179,8 @@ def card_view(card: Card, *, now: Micros, home: str, zone: tzinfo | None = None)
         texts.CONTRACT_READ.format(date=card.contract_checked) if card.contract_checked else texts.CONTRACT_UNDATED,
     )
     shown = body(card.body) if card.body else None
+    if shown is not None and card.method == SSH:
+        shown = replace(shown, kind=texts.BODY_COMMAND, pretty=None)
     scopes = tuple(_scope(card, scope, zone) for scope in card.scopes) or (_scope(card, Scope.ONCE, zone),)
     return CardView(
         invocation_id=card.invocation_id,

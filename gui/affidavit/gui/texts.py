@@ -479,6 +479,7 @@ BODY_PRETTY_DESCRIPTION: Final = "The body with its fields on lines of their own
 BODY_RAW_DESCRIPTION: Final = "The body as it goes out."
 BODY_JSON: Final = "JSON"
 BODY_TEXT: Final = "text"
+BODY_COMMAND: Final = "a command and its input, as shown"
 BODY_BINARY: Final = "not text, shown in hexadecimal"
 BODY_UNREAD: Final = "I have not read all of it: {size}, sha256 {digest}…"
 BODY_UNREAD_DESCRIPTION: Final = "Approve can be pressed when this is ticked or the end of the body was reached."
