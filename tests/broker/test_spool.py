@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.broker.bounds import http_bound
 
 from affidavit.broker import spool
 from affidavit.broker.spool import AT_ONCE, Spool, Spooled
@@ -90,19 +91,17 @@ def test_one_that_is_dropped_while_it_is_written_is_gone_afterwards(
     gate = threading.Semaphore(0)
     written = []
 
-    def write(file: SpoolFile, key: bytes, bound: Any) -> None:
+    def write(file: SpoolFile, key: bytes, head: Any, body: bytes) -> None:
         assert gate.acquire(timeout=30)
         file.write(b"{}\n", key)
         written.append(file.path)
 
     monkeypatch.setattr(spool, "_write", write)
 
-    class Large:
-        body = bytes(AT_ONCE + 1)
-
+    large = http_bound("https://api.example.com/v1/things", method="POST", body=bytes(AT_ONCE + 1), has_body=True)
     with ThreadPoolExecutor(1) as pool:
         held = Spool(tmp_path, pool)
-        held.put(LARGE, Large())  # type: ignore[arg-type]
+        held.put(LARGE, large)
         held.drop(LARGE)
         gate.release()
     assert written

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_literal, leave
@@ -168,7 +169,7 @@ def admitted(core: Core, session: Session, at: Micros, bound: Bound, *, may_ask:
     if permit is not None:
         core.last_used = core.clock.boot()
     invocation_id = new_invocation_id(at)
-    spooled = core.spool.put(invocation_id, bound) if isinstance(bound, HttpBound) else None
+    spooled = core.spool.put(invocation_id, bound) if isinstance(bound, HttpBound | SshBound) else None
     return Admitted(invocation_id, at, bound, _validated(bound, spooled), asks, permit)
 
 
@@ -214,21 +215,31 @@ def admit_repeat(
         key=key,
         request_fingerprint=record.request_fingerprint or "",
         effect_digest=record.effect_digest or "",
-        unresolved=_unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
+        unresolved=unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
         repeats=record,
     )
-    bound = _bind(core, checked)
-    if not unsafe and record.outcome is Outcome.UNKNOWN and not (bound.meaning.idempotent or key is not None):
+    bound = as_repeat(_bind(core, checked), record, unsafe=unsafe)
+    return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
+
+
+AnyBound = TypeVar("AnyBound", HttpBound, SshBound)
+
+
+def as_repeat(bound: AnyBound, record: Invocation, *, unsafe: bool) -> AnyBound:
+    """What is bound, as a repeat of `record`: with a tick where it is unsafe. Refused (RETRY_REFUSED) where nothing
+    binds it to what is unknown any more."""
+    meaning = bound.meaning
+    if not unsafe and record.outcome is Outcome.UNKNOWN and not (meaning.idempotent or meaning.keyed):
         raise Refused(
             Code.RETRY_REFUSED,
             None,
             "The contract in force binds no repeat any more. Look at the target first.",
             refers_to=record.invocation_id,
         )
-    if unsafe:
-        notice = notice_of(NoticeKind.SAME_EFFECT_UNKNOWN, record)
-        bound = replace(bound, tick=TICK, notices=(notice, *bound.notices), repeats=0)
-    return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
+    if not unsafe:
+        return bound
+    notice = notice_of(NoticeKind.SAME_EFFECT_UNKNOWN, record)
+    return replace(bound, tick=TICK, notices=(notice, *bound.notices), repeats=0)
 
 
 def planted(core: Core, ask: HttpAsk, record: Invocation, operation: Operation) -> Spooled:
@@ -299,7 +310,7 @@ def _remaining(contract: Contract, record: Invocation, ask: HttpAsk, key: str | 
     return replace(ask, body=reduced(batch, ask.body, keys, open_keys))
 
 
-def _unresolved_elsewhere(core: Core, record: Invocation, acknowledged: str | None) -> Invocation | None:
+def unresolved_elsewhere(core: Core, record: Invocation, acknowledged: str | None) -> Invocation | None:
     """A write of the same effect under another operation, acknowledged when this one was asked; else Refused."""
     if record.effect is not Effect.WRITE or record.effect_digest is None:
         return None
@@ -464,7 +475,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
     idempotent = contract.idempotent([h.name for h in ask.headers])
     completion = contract.effect_terms.completion
     receipt = completion.header.lower() if completion.header is not None else None
-    attempts = _attempts(core, checked)
+    attempts = attempts_of(core, checked.before, contract)
     terms = contract.idempotency if checked.key is not None else None
     retention = None
     if terms is not None:
@@ -526,7 +537,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         contract=contract,
         items=_items(contract, body),
         read_for=ask.read_for,
-        repeats=_repeats(checked, idempotent, attempts),
+        repeats=repeats_of(checked.before, contract, attempts, safe=idempotent is True or checked.key is not None),
         reads_body=reads_body(contract),
     )
 
@@ -540,18 +551,17 @@ def _before(checked: _Checked) -> InvocationId | None:
     return checked.before[-1].invocation_id if checked.before else None
 
 
-def _attempts(core: Core, checked: _Checked) -> int:
+def attempts_of(core: Core, before: Sequence[Invocation], contract: Contract) -> int:
     """Dispatches of the operation at most: what its first invocation was bound to, whatever the contract says now."""
-    first = next((m.attempts_limit for m in checked.before if m.attempts_limit is not None), None)
-    return first or checked.contract.retry.attempts or core.limits.attempts
+    first = next((m.attempts_limit for m in before if m.attempts_limit is not None), None)
+    return first or contract.retry.attempts or core.limits.attempts
 
 
-def _repeats(checked: _Checked, idempotent: bool | str, attempts: int) -> int:
+def repeats_of(before: tuple[Invocation, ...], contract: Contract, attempts: int, *, safe: bool) -> int:
     """Repeats that the broker may make by itself: only on a contract's word, and only of what a repeat is safe for."""
-    safe = idempotent is True or checked.key is not None
-    if not checked.contract.retry.automatic or not safe:
+    if not contract.retry.automatic or not safe:
         return 0
-    return max(0, attempts - 1 - Operation(checked.before).dispatches)
+    return max(0, attempts - 1 - Operation(before).dispatches)
 
 
 def _items(contract: Contract, body: bytes) -> tuple[str, ...] | None:

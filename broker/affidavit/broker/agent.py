@@ -35,7 +35,7 @@ from affidavit.broker.repeat import Standing
 from affidavit.broker.request import HttpAsk, parse_http_request
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.session import Session
-from affidavit.broker.ssh_admission import admit_ssh, ssh_fingerprint_of
+from affidavit.broker.ssh_admission import admit_ssh, planted_command, ssh_fingerprint_of
 from affidavit.broker.ssh_request import SshAsk, parse_ssh_exec
 from affidavit.broker.stop import Stop
 from affidavit.broker.target import parse_http
@@ -107,16 +107,7 @@ class AgentSide:
             admission = admit(core, session, ask)
         except Refused as refused:
             return await self._refuse(session, params, refused.refusal, ask)
-        match admission:
-            case Replayed():
-                return await self._replay(admission.invocation_id, session, ask.wait_s)
-            case Joined():
-                live = core.lives[admission.invocation_id]
-                live.sessions.add(session.session_id)
-            case Admitted():
-                live = launch(core, session, ask, admission)
-                core.pursuits.begin(session, live)
-        return await self._wait(live, session, ask.wait_s)
+        return await self._admitted(session, ask, admission)
 
     async def ssh_exec(self, session: Session, params: Json) -> Json:
         """As `http_request`, of a command."""
@@ -129,14 +120,20 @@ class AgentSide:
             admission = admit_ssh(core, session, ask)
         except Refused as refused:
             return await self._refuse(session, params, refused.refusal, ask)
+        return await self._admitted(session, ask, admission)
+
+    async def _admitted(self, session: Session, ask: HttpAsk | SshAsk, admission: Admitted | Joined | Replayed) -> Json:
+        """Start what is new, join what is at work; then wait for the verdict, at most the caller's `wait_s`."""
+        core = self._core
         match admission:
             case Replayed():
-                return self._answer(admission.invocation_id, session)
+                return await self._replay(admission.invocation_id, session, ask.wait_s)
             case Joined():
                 live = core.lives[admission.invocation_id]
                 live.sessions.add(session.session_id)
             case Admitted():
                 live = launch(core, session, ask, admission)
+                core.pursuits.begin(session, live)
         return await self._wait(live, session, ask.wait_s)
 
     async def _replay(self, invocation_id: InvocationId, session: Session, wait_s: float) -> Json:
@@ -286,17 +283,24 @@ class AgentSide:
         record, operation = standing.record, standing.operation
         if core.locked:
             return self._refused(record, session, None, while_locked=True)
-        ask = await self._given_again(request) if request is not None else None
-        if ask is not None and not core.projection.same_request(record, fingerprint_of(ask)):
+        ask = await self._given_again(record, request) if request is not None else None
+        if ask is not None and not core.projection.same_request(record, _fingerprint_of(ask)):
             message = "This is not the request of that operation. Ask for another one by a new operation."
             mismatch = RefusedRequest(Code.IDEMPOTENCY_MISMATCH, "request", message, refers_to=record.invocation_id)
             return await self._refuse(session, {"action.retry": invocation_id, "request": request}, mismatch)
         if ask is not None and not bound(record):
-            return await self.http_request(session, {**(request or {}), "operation_id": record.operation_id})
+            call = self.http_request if isinstance(ask, HttpAsk) else self.ssh_exec
+            return await call(session, {**(request or {}), "operation_id": record.operation_id})
         asked_again = await core.repeats.request_of(record)
         try:
-            if asked_again is None and ask is not None and not core.locked:
-                asked_again = planted(core, ask, record, operation)
+            if asked_again is None and not core.locked:
+                match ask:
+                    case HttpAsk():
+                        asked_again = planted(core, ask, record, operation)
+                    case SshAsk():
+                        asked_again = planted_command(core, ask, record)
+                    case None:
+                        pass
             if asked_again is None or core.locked:
                 needs = None if core.locked else Refusal(Code.RETRY_REFUSED, record.retry, needs="request")
                 return self._refused(record, session, needs, while_locked=core.locked)
@@ -309,8 +313,11 @@ class AgentSide:
         core.pursuits.begin(session, live)
         return await self._wait(live, session, self._seconds(wait_s))
 
-    async def _given_again(self, request: Json) -> HttpAsk:
+    async def _given_again(self, record: Invocation, request: Json) -> HttpAsk | SshAsk:
+        """A request that was given once more, in the shape of what the record asked for."""
         try:
+            if "command" in record.asked:
+                return parse_ssh_exec(request, self._core.limits)
             return await self._parsed(request)
         except Refused as bad:
             raise BadParam(f"request.{bad.field}" if bad.field else "request", bad.message) from None

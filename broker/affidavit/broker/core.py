@@ -186,16 +186,19 @@ class Core:
             case HttpBound():
                 return self.http_work(invocation_id, bound)
             case SshBound():
-                return SshWork(
-                    invocation_id,
-                    bound,
-                    wire=lambda: self.ssh_wire,
-                    lend=self.secrets.lend,
-                    results=self.results,
-                    limits=lambda: self.limits,
-                )
+                return self.ssh_work(invocation_id, bound)
             case _:
                 raise TypeError("no wire carries this")
+
+    def ssh_work(self, invocation_id: InvocationId, bound: SshBound) -> SshWork:
+        return SshWork(
+            invocation_id,
+            bound,
+            wire=lambda: self.ssh_wire,
+            lend=self.secrets.lend,
+            results=self.results,
+            limits=lambda: self.limits,
+        )
 
     def http_work(
         self, invocation_id: InvocationId, bound: HttpBound, *, secrets: Secrets | None = None, stored: bool = True

@@ -8,15 +8,25 @@ among its cause's attempts (interface, Operations). Nobody waits for it but the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_form, check_literal, leave
 from affidavit.broker.approval import Borrowed
-from affidavit.broker.bound import Bound, HttpBound
+from affidavit.broker.bound import Bound, HttpBound, SshBound
 from affidavit.broker.contract import DEFAULT_READ, answers
 from affidavit.broker.contract.pattern import UrlPattern
-from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effect_digest, request_fingerprint
+from affidavit.broker.fingerprint import (
+    Headers,
+    HttpEffect,
+    HttpRequest,
+    SshEffect,
+    SshRequest,
+    effect_digest,
+    request_fingerprint,
+    ssh_effect_digest,
+    ssh_request_fingerprint,
+)
 from affidavit.broker.grants import Scope
 from affidavit.broker.inject import method_label
 from affidavit.broker.live import Live
@@ -24,13 +34,17 @@ from affidavit.broker.moment import new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Meaning
 from affidavit.broker.prepare import Secrets
 from affidavit.broker.signs import Answer
+from affidavit.broker.ssh_admission import hop_bound
 from affidavit.broker.target import HttpTarget, parse_http
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, SessionId
 from affidavit.broker.vault.credentials import Credential
+from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.vault.proxy import route_for
 
 if TYPE_CHECKING:
     from affidavit.broker.core import Core
+    from affidavit.broker.http_work import HttpWork
+    from affidavit.broker.ssh_work import SshWork
 
 ERRAND_S = 10.0
 """How long an errand may take from its authorisation on."""
@@ -64,6 +78,20 @@ class Errand:
     deadline_s: float = ERRAND_S
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandErrand:
+    """A command that is to be run on the cause's host, for its look-up (R50). `way` leads there, jump hosts first."""
+
+    cause: Invocation
+    title: str
+    command: str
+    way: tuple[Hop, ...]
+    contract_id: str
+    contract_digest: str
+    refers_to: InvocationId | None = None
+    deadline_s: float = ERRAND_S
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """An errand that has ended: its record, and its answer if a complete one came."""
@@ -78,12 +106,12 @@ class Errands:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def run(self, errand: Errand) -> Ran:
+    async def run(self, errand: Errand | CommandErrand) -> Ran:
         """Send it, and wait for its verdict. The vault is open; a lock before the line ends it VAULT_LOCKED."""
         core, cause = self._core, errand.cause
         at = core.clock.wall()
         invocation_id = new_invocation_id(at)
-        bound = _bound(core, errand)
+        bound = _bound(core, errand) if isinstance(errand, Errand) else _bound_command(core, errand)
         accepted = ev.ActionAccepted(
             session=cause.session_id,
             program=cause.program or "",
@@ -91,16 +119,17 @@ class Errands:
             operation_id=bound.operation_id,
             correlation_id=bound.correlation_id,
             request_fingerprint=bound.request_fingerprint,
-            asked={
-                "method": bound.method,
-                "url": bound.target.url,
-                "headers": [name for name, _ in bound.headers],
-                "body_bytes": len(bound.body),
-            },
+            asked=_asked(bound),
             refers_to=errand.refers_to or cause.invocation_id,
         )
         _, receipt = core.projection.record(invocation_id, accepted, _validated(bound), at=at)
-        work = core.http_work(invocation_id, bound, secrets=errand.secrets, stored=errand.stored)
+        work: HttpWork | SshWork
+        if isinstance(errand, Errand):
+            assert isinstance(bound, HttpBound)
+            work = core.http_work(invocation_id, bound, secrets=errand.secrets, stored=errand.stored)
+        else:
+            assert isinstance(bound, SshBound)
+            work = core.ssh_work(invocation_id, bound)
         live = Live(invocation_id, work, receipt, set())
         core.lives[invocation_id] = live
         core.spawn(core.engine.run(live, _permit(cause)))
@@ -198,7 +227,65 @@ def _bound(core: Core, errand: Errand) -> HttpBound:
     )
 
 
-def _validated(bound: HttpBound) -> ev.PreflightValidated:
+def _bound_command(core: Core, errand: CommandErrand) -> SshBound:
+    *jumps, target = map(hop_bound, errand.way)
+    credential, cause = errand.way[-1].credential, errand.cause
+    return SshBound(
+        operation_id=new_operation_id(),
+        correlation_id=cause.correlation_id,
+        session=None,
+        reason=None,
+        contract_id=errand.contract_id,
+        contract_digest=errand.contract_digest,
+        contract_checked=None,
+        title=errand.title,
+        effect=Effect.READ,
+        idempotent="true",
+        answers=answers(DEFAULT_READ),
+        credential=credential,
+        injection=method_label(credential),
+        key=None,
+        key_scope=None,
+        key_retention_s=None,
+        request_fingerprint=ssh_request_fingerprint(SshRequest(target.entry, errand.command, b"", (), None, None)),
+        effect_digest=ssh_effect_digest(SshEffect(target.entry, errand.command, b"", ())),
+        mode=cause.mode or ApprovalMode.ALWAYS,
+        meaning=Meaning(idempotent=True, keyed=False),
+        scope=Scope(SessionId(cause.session_id), "SSH", target.entry, errand.command, credential.credential_id),
+        deadline_s=errand.deadline_s,
+        recovery_s=0.0,
+        attempts_limit=1,
+        setup_tries=core.limits.setup_tries,
+        lookup=None,
+        retry_of=None,
+        notices=(),
+        tick=None,
+        shown={"kind": "ssh", "host": target.entry, "command": errand.command},
+        contract=DEFAULT_READ,
+        host=target.entry,
+        hop=target,
+        jumps=tuple(jumps),
+        command=errand.command,
+        stdin=b"",
+        env=(),
+        exits={},
+        way=errand.way,
+    )
+
+
+def _asked(bound: HttpBound | SshBound) -> dict[str, Any]:
+    """As `launch.asked`."""
+    if isinstance(bound, SshBound):
+        return {"host": bound.host, "command": bound.command, "env": [], "stdin_bytes": 0}
+    return {
+        "method": bound.method,
+        "url": bound.target.url,
+        "headers": [name for name, _ in bound.headers],
+        "body_bytes": len(bound.body),
+    }
+
+
+def _validated(bound: Bound) -> ev.PreflightValidated:
     return ev.PreflightValidated(
         target=bound.shown,
         effect=bound.effect,

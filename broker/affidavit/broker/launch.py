@@ -30,7 +30,7 @@ def launch(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitt
 def launch_repeat(
     core: Core,
     session: Session,
-    ask: HttpAsk,
+    ask: HttpAsk | SshAsk,
     admitted: Admitted,
     record: Invocation,
     *,

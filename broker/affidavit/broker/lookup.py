@@ -7,6 +7,7 @@ fresh. Everything else, a failed look-up included, proves nothing and is recorde
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -85,6 +86,14 @@ def query(terms: Reconcile, values: Mapping[str, str]) -> Query | None:
     return Query(terms.method, url, body)
 
 
+def command(terms: Reconcile, values: Mapping[str, str]) -> str | None:
+    """The status command; None while one of its placeholders has no value, and for a query over HTTP.
+
+    A value goes in as one word of a shell, whatever stands in it.
+    """
+    return _fill(terms.command, values, shlex.quote) if terms.command is not None else None
+
+
 def fill_json(template: Template, values: Mapping[str, str]) -> str | None:
     """A body with each placeholder as the inside of a JSON string, so that no value ends the string it stands in."""
     return _fill(template, values, lambda value: json.dumps(value)[1:-1])
@@ -93,7 +102,7 @@ def fill_json(template: Template, values: Mapping[str, str]) -> str | None:
 def names(terms: Reconcile) -> frozenset[str]:
     """Every placeholder that a look-up uses."""
     equals = terms.where.equals if terms.where is not None else None
-    templates = [t for t in (terms.url, terms.body, equals) if isinstance(t, Template)]
+    templates = [t for t in (terms.url, terms.body, terms.command, equals) if isinstance(t, Template)]
     return frozenset(name for template in templates for name in template.names)
 
 

@@ -16,12 +16,13 @@ from affidavit.broker.advice import Operation, retry_now
 from affidavit.broker.contract import Contract
 from affidavit.broker.contract.model import HttpMatch, Reconcile
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json
-from affidavit.broker.errands import Errand, Ran, reach
-from affidavit.broker.lookup import Finding, Worth, found, names, pauses, query
+from affidavit.broker.errands import CommandErrand, Errand, Ran, reach
+from affidavit.broker.lookup import Finding, Worth, command, found, names, pauses, query
 from affidavit.broker.outcome import IllegalMove, Invocation
 from affidavit.broker.refusal import Refused
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.signs import READ_MAX
+from affidavit.broker.ssh_admission import way_to
 from affidavit.broker.terms import Code, Micros, OperationId, Outcome, Retry, Source, State
 from affidavit.journal import JournalPoisoned
 
@@ -95,7 +96,7 @@ class Reconciler:
             if core.locked or record is None or contract is None or contract.reconcile is None:
                 return None
             errand = await self._errand(record, contract, contract.reconcile)
-            if errand is None or core.locked:
+            if errand is None:
                 return None
             asked, values = errand
             ages = {m.invocation_id: age_s(core, m) for m in operation.members if m.dispatched}
@@ -116,10 +117,15 @@ class Reconciler:
 
     async def _errand(
         self, record: Invocation, contract: Contract, terms: Reconcile
-    ) -> tuple[Errand, dict[str, str]] | None:
+    ) -> tuple[Errand | CommandErrand, dict[str, str]] | None:
         """The look-up of a record, and the values of its placeholders; None where it cannot be asked."""
         core = self._core
         values = await self._values(record, terms)
+        if core.locked:
+            return None
+        if terms.command is not None:
+            run = self._command(record, contract, command(terms, values))
+            return (run, values) if run is not None else None
         asked = query(terms, values)
         private = isinstance(contract.match, HttpMatch) and contract.match.private
         if asked is None:
@@ -142,6 +148,22 @@ class Reconciler:
             contract_digest=contract.digest,
         )
         return errand, values
+
+    def _command(self, record: Invocation, contract: Contract, asked: str | None) -> CommandErrand | None:
+        if asked is None:
+            return None
+        try:
+            way = way_to(self._core, record)
+        except Refused:
+            return None
+        return CommandErrand(
+            cause=record,
+            title=f"Look up: {record.title or contract.id}",
+            command=asked,
+            way=way,
+            contract_id=contract.id,
+            contract_digest=contract.digest,
+        )
 
     async def _values(self, record: Invocation, terms: Reconcile) -> dict[str, str]:
         given = {

@@ -7,20 +7,24 @@ pause between the last look and the acceptance, so that two who ask at once do n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
 from affidavit.broker import advice
-from affidavit.broker.admission import admit_repeat
+from affidavit.broker.admission import Admitted, admit_repeat
 from affidavit.broker.advice import Operation, Refusal, Repeat
 from affidavit.broker.launch import launch_repeat
 from affidavit.broker.live import Live
 from affidavit.broker.moment import SECOND
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.refusal import Refused
+from affidavit.broker.request import HttpAsk
 from affidavit.broker.session import Session
-from affidavit.broker.spool import Spooled
+from affidavit.broker.spool import Request, SpooledCommand
+from affidavit.broker.ssh_admission import admit_ssh_repeat
+from affidavit.broker.ssh_request import SshAsk
 from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Retry
 
 if TYPE_CHECKING:
@@ -39,6 +43,10 @@ class Standing:
     operation: Operation
     answered: Invocation | None = None
     refusal: Refusal | None = None
+
+
+Admit = Callable[..., tuple[HttpAsk | SshAsk, Admitted]]
+"""`admission.admit_repeat`, or `ssh_admission.admit_ssh_repeat`."""
 
 
 class Repeats:
@@ -74,14 +82,14 @@ class Repeats:
         unfinished = [m for m in operation.members if not m.finished and m.invocation_id != expired]
         return unfinished[-1].invocation_id if unfinished else None
 
-    async def request_of(self, record: Invocation) -> Spooled | None:
+    async def request_of(self, record: Invocation) -> Request | None:
         """The request as it was approved; None where it is no longer kept."""
         if record.spool is None:
             return None
         return await self._core.results.in_thread(partial(self._core.spool.get, record.spool))
 
     def launch(
-        self, session: Session, standing: Standing, request: Spooled, *, unsafe: bool, may_ask: bool = True
+        self, session: Session, standing: Standing, request: Request, *, unsafe: bool, may_ask: bool = True
     ) -> Live | Standing:
         """Launch the repeat, unless what holds now is no longer what was seen. Raises Refused; without `may_ask` also
         where a person would have to be asked."""
@@ -89,10 +97,9 @@ class Repeats:
         if now.answered is not None or now.record.invocation_id != standing.record.invocation_id:
             return now
         record, operation = now.record, now.operation
+        admit_it: Admit = admit_ssh_repeat if isinstance(request, SpooledCommand) else admit_repeat
         try:
-            ask, admitted = admit_repeat(
-                self._core, session, record, operation, request, unsafe=unsafe, may_ask=may_ask
-            )
+            ask, admitted = admit_it(self._core, session, record, operation, request, unsafe=unsafe, may_ask=may_ask)
         except Refused as refused:
             if refused.code is not Code.RETRY_REFUSED:
                 raise

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from affidavit.broker.bound import HttpBound
+from affidavit.broker.bound import HttpBound, SshBound
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry
@@ -36,6 +36,19 @@ class Spooled:
     body: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class SpooledCommand:
+    """A command as it was approved: the host's entry, and what goes out, the operation id planted."""
+
+    host: str
+    command: str
+    env: tuple[tuple[str, str], ...]
+    stdin: bytes = field(repr=False)
+
+
+Request = Spooled | SpooledCommand
+
+
 class Spool:
     """Spooled requests in one directory, by invocation. Owned by the loop; `pool` writes what is large."""
 
@@ -47,22 +60,23 @@ class Spool:
         self._held = {InvocationId(name) for name in names}
         self._writing: dict[InvocationId, Future[None]] = {}
 
-    def put(self, invocation_id: InvocationId, bound: HttpBound) -> dict[str, Any] | None:
+    def put(self, invocation_id: InvocationId, bound: HttpBound | SshBound) -> dict[str, Any] | None:
         """Spool a request; where it lies and its key, for the sealed record. None where the disk is seen to refuse: a
         repeat then asks for the request again."""
         key = secrets.token_bytes(32)
         file = self._file(invocation_id)
         self._held.add(invocation_id)
-        if len(bound.body) > AT_ONCE:
-            self._writing[invocation_id] = self._pool.submit(_write, file, key, bound)
+        head, body = _parts(bound)
+        if len(body) > AT_ONCE:
+            self._writing[invocation_id] = self._pool.submit(_write, file, key, head, body)
         else:
             try:
-                _write(file, key, bound)
+                _write(file, key, head, body)
             except FileUnwritable:
                 return None
         return {"name": file.name, "key": key.hex()}
 
-    def get(self, held: Mapping[str, Any]) -> Spooled | None:
+    def get(self, held: Mapping[str, Any]) -> Request | None:
         """What `put` spooled, by the mapping that it returned; None where it is gone or damaged. Blocks."""
         try:
             stored = SpoolFile(self._directory, held["name"]).read(bytes.fromhex(held["key"]))
@@ -70,6 +84,8 @@ class Spool:
             return None
         head, _, body = stored.partition(b"\n")
         said = json.loads(head)
+        if "command" in said:
+            return SpooledCommand(said["host"], said["command"], tuple((n, v) for n, v in said["env"]), body)
         return Spooled(said["method"], said["url"], tuple((name, value) for name, value in said["headers"]), body)
 
     def drop(self, invocation_id: InvocationId) -> None:
@@ -88,10 +104,15 @@ class Spool:
         return SpoolFile(self._directory, f"{invocation_id}{SPOOL_SUFFIX}")
 
 
-def _write(file: SpoolFile, key: bytes, bound: HttpBound) -> None:
+def _parts(bound: HttpBound | SshBound) -> tuple[dict[str, Any], bytes]:
+    if isinstance(bound, SshBound):
+        return {"host": bound.host, "command": bound.command, "env": bound.env}, bound.stdin
+    return {"method": bound.method, "url": bound.target.url, "headers": bound.headers}, bound.body
+
+
+def _write(file: SpoolFile, key: bytes, head: dict[str, Any], body: bytes) -> None:
     """A line of JSON, which holds no line end of its own, and the body behind it."""
-    head = {"method": bound.method, "url": bound.target.url, "headers": bound.headers}
-    file.write(json.dumps(head).encode() + b"\n" + bound.body, key)
+    file.write(json.dumps(head).encode() + b"\n" + body, key)
 
 
 def needed(inv: Invocation, now: Micros, recovery_s: float) -> bool:

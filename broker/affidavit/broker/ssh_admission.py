@@ -1,12 +1,13 @@
 """Admission of commands: the checks of `ssh.exec` in their order, and everything that is bound if it passes (R8, R14).
 
 The order is that of `admission`: operation id, state, host entry with its credential, contract, key, effect, limits.
+`admit_ssh_repeat` binds a further invocation of the same operation, with the variables that were planted before.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from affidavit.broker.admission import (
     TICK,
@@ -14,12 +15,17 @@ from affidavit.broker.admission import (
     Joined,
     Replayed,
     admitted,
+    as_repeat,
+    attempts_of,
     check_state,
     earlier,
     idempotent_word,
     notice_of,
+    repeats_of,
+    unresolved_elsewhere,
     unresolved_write,
 )
+from affidavit.broker.advice import Operation
 from affidavit.broker.approval import mode_of
 from affidavit.broker.bound import SshBound
 from affidavit.broker.card import SSH, Notice, NoticeKind
@@ -35,12 +41,14 @@ from affidavit.broker.fingerprint import (
 )
 from affidavit.broker.grants import Scope
 from affidavit.broker.inject import method_label
+from affidavit.broker.lookup import command
 from affidavit.broker.moment import new_operation_id
 from affidavit.broker.outcome import ExitMeaning, Invocation, Meaning
 from affidavit.broker.refusal import Refused
 from affidavit.broker.session import Session
+from affidavit.broker.spool import SpooledCommand
 from affidavit.broker.ssh_request import SshAsk
-from affidavit.broker.terms import Code, Effect, Micros, OperationId
+from affidavit.broker.terms import Code, Effect, InvocationId, Micros, OperationId
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.errors import Invalid, NotKnown
 from affidavit.broker.vault.host_entry import Hop, find, hops_of
@@ -63,6 +71,8 @@ class _Checked:
     request_fingerprint: str
     effect_digest: str
     unresolved: Invocation | None
+    repeats: Invocation | None = None
+    """The record that this repeats; then the operation id is planted already."""
 
 
 def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | Replayed:
@@ -95,6 +105,95 @@ def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | 
         unresolved=unresolved_write(core, ask, contract, effect),
     )
     return admitted(core, session, checked.at, _bind(core, checked))
+
+
+def admit_ssh_repeat(
+    core: Core,
+    session: Session,
+    record: Invocation,
+    operation: Operation,
+    request: SpooledCommand,
+    *,
+    unsafe: bool,
+    may_ask: bool = True,
+) -> tuple[SshAsk, Admitted]:
+    """As `admission.admit_repeat`."""
+    check_state(core)
+    assert core.contracts is not None
+    ask = _asked_again(core, record, request)
+    hops = _hops(core, ask)
+    assert record.operation_id is not None
+    checked = _Checked(
+        ask=ask,
+        session=session,
+        operation_id=record.operation_id,
+        before=operation.members,
+        at=core.clock.wall(),
+        hops=hops,
+        contract=core.contracts.set.match_command(hops[-1].entry.name, ask.command),
+        request_fingerprint=record.request_fingerprint or "",
+        effect_digest=record.effect_digest or "",
+        unresolved=unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
+        repeats=record,
+    )
+    bound = as_repeat(_bind(core, checked), record, unsafe=unsafe)
+    return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
+
+
+def planted_command(core: Core, ask: SshAsk, record: Invocation) -> SpooledCommand:
+    """A command that was given again, with what its operation had planted in it. Raises Refused."""
+    assert core.contracts is not None
+    entry = _hops(core, ask)[-1].entry.name
+    contract = core.contracts.set.match_command(entry, ask.command)
+    return SpooledCommand(
+        entry, ask.command, _with_id(ask.env, contract, record.operation_id or OperationId("")), ask.stdin
+    )
+
+
+def way_to(core: Core, record: Invocation) -> tuple[Hop, ...]:
+    """The way to the host of a recorded command, with the credential that it had. Raises Refused."""
+    host = str((record.target or {}).get("host", ""))
+    return _hops(core, _asked_again(core, record, SpooledCommand(host, "", (), b"")))
+
+
+def hop_bound(hop: Hop) -> SshHopBound:
+    """A hop as it is bound: its entry and its credential's version."""
+    entry = hop.entry
+    return SshHopBound(
+        entry=entry.name,
+        address=entry.address,
+        port=entry.port,
+        user=entry.user,
+        host_key=entry.host_keys[0].identity if entry.host_keys else None,
+        credential_id=hop.credential.credential_id,
+        credential_version=hop.credential.version,
+    )
+
+
+def _asked_again(core: Core, record: Invocation, request: SpooledCommand) -> SshAsk:
+    """What was asked, from its record and the spooled command. The credential is the record's own, by its name now."""
+    known = core.vault.credentials.list()
+    held = next((c.name for c in known if c.credential_id == record.credential_id), record.credential_name)
+    asked = record.asked
+    return SshAsk(
+        host=request.host,
+        user=None,
+        port=None,
+        command=request.command,
+        stdin=request.stdin,
+        has_stdin=bool(request.stdin),
+        stream=False,
+        env=request.env,
+        credential=held,
+        operation_id=record.operation_id,
+        correlation_id=record.correlation_id,
+        idempotency_key=None,
+        deadline_s=asked.get("deadline_s"),
+        wait_s=core.limits.wait_s,
+        reason=record.reason,
+        read_for=None,
+        acknowledge_unresolved=asked.get("acknowledge_unresolved"),
+    )
 
 
 def ssh_fingerprint_of(ask: SshAsk) -> str:
@@ -134,9 +233,10 @@ def _named(known: tuple[Credential, ...], name: str | None) -> Credential | None
 
 def _bind(core: Core, checked: _Checked) -> SshBound:
     ask, contract = checked.ask, checked.contract
-    *jumps, target = map(_hop_bound, checked.hops)
+    *jumps, target = map(hop_bound, checked.hops)
     credential = checked.hops[-1].credential
     idempotent = contract.idempotent()
+    attempts = attempts_of(core, checked.before, contract)
     return SshBound(
         operation_id=checked.operation_id,
         correlation_id=ask.correlation_id,
@@ -167,15 +267,16 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         ),
         deadline_s=ask.deadline_s or contract.deadlines.request_s or core.limits.deadline_ssh_s,
         recovery_s=contract.deadlines.recovery_s or core.limits.recovery_s,
-        attempts_limit=contract.retry.attempts or core.limits.attempts,
+        attempts_limit=attempts,
         setup_tries=contract.retry.setup or core.limits.setup_tries,
-        lookup=None,
-        retry_of=checked.before[-1].invocation_id if checked.before else None,
+        lookup=_lookup(checked),
+        retry_of=_before(checked),
         notices=_notices(core, checked),
         tick=TICK if checked.unresolved is not None else None,
         shown={"kind": "ssh", "host": target.entry, "command": ask.command},
         contract=contract,
         read_for=ask.read_for,
+        repeats=repeats_of(checked.before, contract, attempts, safe=idempotent is True),
         host=target.entry,
         hop=target,
         jumps=tuple(jumps),
@@ -187,23 +288,34 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
     )
 
 
-def _hop_bound(hop: Hop) -> SshHopBound:
-    entry = hop.entry
-    return SshHopBound(
-        entry=entry.name,
-        address=entry.address,
-        port=entry.port,
-        user=entry.user,
-        host_key=entry.host_keys[0].identity if entry.host_keys else None,
-        credential_id=hop.credential.credential_id,
-        credential_version=hop.credential.version,
-    )
+def _before(checked: _Checked) -> InvocationId | None:
+    if checked.repeats is not None:
+        return checked.repeats.invocation_id
+    return checked.before[-1].invocation_id if checked.before else None
+
+
+def _lookup(checked: _Checked) -> dict[str, Any] | None:
+    """The status command that would settle an unknown outcome, for a person or an agent to read (R64)."""
+    terms = checked.contract.reconcile
+    if terms is None:
+        return None
+    values = {"operation_id": str(checked.operation_id)}
+    if checked.ask.correlation_id is not None:
+        values["correlation_id"] = checked.ask.correlation_id
+    asked = command(terms, values)
+    return {"command": asked} if asked is not None else None
 
 
 def _env(checked: _Checked) -> Headers:
-    """The variables that go out: the agent's, and the operation id where the contract names one for it (R63)."""
-    env = checked.ask.env
-    place = checked.contract.correlation.operation if checked.contract.correlation else None
+    """The variables that go out."""
+    if checked.repeats is not None:
+        return checked.ask.env
+    return _with_id(checked.ask.env, checked.contract, checked.operation_id)
+
+
+def _with_id(env: Headers, contract: Contract, operation_id: OperationId) -> Headers:
+    """The agent's variables, and the operation id where the contract names one for it (R63)."""
+    place = contract.correlation.operation if contract.correlation else None
     if place is None or place.kind is not PlaceKind.ENV:
         return env
     if any(name == place.name for name, _ in env):
@@ -212,7 +324,7 @@ def _env(checked: _Checked) -> Headers:
             f"env.{place.name}",
             f"The contract carries the operation id in {place.name}; leave the variable out.",
         )
-    return tuple(sorted((*env, (place.name, str(checked.operation_id)))))
+    return tuple(sorted((*env, (place.name, str(operation_id)))))
 
 
 def _notices(core: Core, checked: _Checked) -> tuple[Notice, ...]:

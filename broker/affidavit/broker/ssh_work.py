@@ -17,6 +17,7 @@ from affidavit.broker.limits import Limits
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.redact import Forms
 from affidavit.broker.results import Results
+from affidavit.broker.signs import Answer
 from affidavit.broker.sink import Kept, Pump
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, Effect, InvocationId, Phase
@@ -60,6 +61,12 @@ class SshWork:
         self._request: SshRequest | None = None
         self._sink: _Sink | None = None
         self._cut = b""
+        self._answer: Answer | None = None
+
+    @property
+    def answer(self) -> Answer | None:
+        """What a look-up's command printed, where it ended with 0 and its output is whole and not too long."""
+        return self._answer
 
     async def prepare(self) -> None:
         self._lent = await self._lend(self.bound)
@@ -116,6 +123,8 @@ class SshWork:
         assert self._sink is not None
         kept = await self._sink.finish()
         if evidence.complete:
+            if evidence.exit_status == 0 and kept.body.truncated_at is None:
+                self._answer = Answer(200, {}, kept.inline)
             return kept
         assert kept.stderr is not None
         self._cut = (kept.inline or b"")[: self._limits().diagnostic]
