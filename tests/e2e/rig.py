@@ -305,11 +305,15 @@ class Practice:
         self.port = int(json.loads(self._process.stdout.readline())["port"])
 
     def arrivals(self, operation_id: str) -> list[dict[str, Any]]:
-        """What arrived under an `X-Operation-Id`, once every connection that was made has been dealt with.
+        """What arrived under an `X-Operation-Id`, once nothing of a broker that has ended is still to come.
 
-        The service closes a connection after it has written its line; so where none is open, none is still to come.
+        The service writes its line before it answers, and closes a connection that a broker's end has closed after the
+        last line from it.
         """
-        until(lambda: not connections(self.port), "the practice service is done with every connection")
+        until(
+            lambda: not any(end.half_closed for end in open_ends() if end.local == self.port),
+            "the practice service is done with the connections of brokers that have ended",
+        )
         return [line for line in self.log() if line["headers"].get("x-operation-id") == operation_id]
 
     def log(self) -> list[dict[str, Any]]:
@@ -331,21 +335,22 @@ class Tcp:
     remote: int
     unsent: int
     unread: int
+    half_closed: bool
+    """The other side has closed it, and this one has not."""
 
 
-def connections(port: int) -> list[Tcp]:
-    """The ends at this local port that are open (established, or closed by the other side alone)."""
-    return [end for end in open_ends() if end.local == port]
+_ESTABLISHED, _CLOSE_WAIT = "01", "08"
 
 
 def open_ends() -> list[Tcp]:
+    """Both ends of every connection on this machine that one side at least holds open."""
     found = []
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         words = line.split()
-        if words[3] in ("01", "08"):
+        if words[3] in (_ESTABLISHED, _CLOSE_WAIT):
             local, remote = (int(words[n].rpartition(":")[2], 16) for n in (1, 2))
             unsent, _, unread = words[4].partition(":")
-            found.append(Tcp(local, remote, int(unsent, 16), int(unread, 16)))
+            found.append(Tcp(local, remote, int(unsent, 16), int(unread, 16), words[3] == _CLOSE_WAIT))
     return found
 
 
