@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from affidavit.ipc.cli import operator
+from affidavit.ipc.cli import card_text, operator
 
 if TYPE_CHECKING:
     from tests.ipc.cli.conftest import Cli, ScriptedBroker
@@ -69,6 +69,13 @@ def card(**more: Any) -> dict[str, Any]:
         "expires_at": "2026-11-30T14:42:07Z",
         **more,
     }
+
+
+@pytest.mark.parametrize(("repeats", "said"), [(1, "up to 1 repeat of"), (2, "up to 2 repeats of"), (0, None)])
+def test_a_card_names_the_repeats_that_it_covers(repeats: int, said: str | None) -> None:
+    told = "\n".join(card_text.lines(card(repeats=repeats)))
+    assert ("repeat of" in told or "repeats of" in told) is (said is not None)
+    assert said is None or said in told
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from affidavit.ipc.cli import exits, link, output
 from affidavit.ipc.cli.arguments import Parser, command, example
@@ -39,10 +39,23 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
             for phase, outcomes in value.items():
                 counted = ", ".join(f"{escape(outcome)} {count}" for outcome, count in outcomes.items())
                 yield f"{'actions in ' + escape(phase) + ':':<34}{counted}"
+        elif name == "alerts" and value:
+            for alert in value:
+                yield f"{label:<34}{escape(str(alert.get('says')))}"
+        elif name == "metrics":
+            yield from metric_lines(value or ())
         elif isinstance(value, Mapping):
             yield f"{label:<34}{', '.join(f'{escape(key)} {shown(inner)}' for key, inner in value.items())}"
         else:
             yield f"{label:<34}{shown(value)}"
+
+
+def metric_lines(metrics: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What was reached at each target under each contract, phase and outcome apart (R69)."""
+    for each in metrics:
+        counts = {**each["outcomes"], **{f"in {phase}": count for phase, count in each["phases"].items()}}
+        counted = ", ".join(f"{escape(word)} {count}" for word, count in counts.items())
+        yield escape(f"{each['target']} ({each['contract']}):") + f" {counted}"
 
 
 def shown(value: object) -> str:
