@@ -421,7 +421,9 @@ async def test_operator_calls_reach_the_broker(doors: Doors) -> None:
     client.close()
 
 
-LIVES = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+LIVES = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 
 
 @LIVES

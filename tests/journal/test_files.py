@@ -42,7 +42,9 @@ def test_a_result_comes_back_chunk_by_chunk(tmp_path, size):
             reader.chunk(beyond)
 
 
-@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(sizes=st.lists(st.integers(0, 2 * CHUNK), max_size=5))
 def test_how_it_was_written_does_not_matter(tmp_path, sizes):
     writer = ResultFile(tmp_path, "res").create()

@@ -183,7 +183,9 @@ PLACES = st.tuples(
 )
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(moves=st.lists(PLACES, min_size=1, max_size=30))
 def test_counts_are_those_of_the_rows(home, row, moves):
     """Through changes, segments and restarts, the kept totals equal a count of all rows."""

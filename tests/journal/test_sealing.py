@@ -28,7 +28,9 @@ JSON = st.dictionaries(
 )
 
 
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(payload=JSON)
 def test_any_json_comes_back(home, draft, payload):
     journal = home.journal()

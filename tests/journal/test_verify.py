@@ -210,7 +210,9 @@ def test_a_journal_of_a_later_format_is_refused(home):
         home.journal()
 
 
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(position=st.integers(min_value=0), bit=st.integers(0, 7))
 def test_no_flipped_bit_is_read_as_something_else(filled, position, bit):
     """Any bit of the file: the records are verified unchanged, or the break is named, or the file is refused."""
