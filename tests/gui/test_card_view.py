@@ -219,3 +219,13 @@ def test_a_card_that_releases_a_result_says_nothing_of_sending() -> None:
     assert shown.scopes[0].button == "Let it read the result"
     assert set(shown.words.ends) == set(CardEnd)
     assert not any("was sent" in sentence for sentence in shown.words.ends.values())
+
+
+@pytest.mark.parametrize(
+    ("repeats", "button"),
+    [(0, "Approve once"), (1, "Approve with up to 1 repeat"), (2, "Approve with up to 2 repeats")],
+)
+def test_the_button_says_how_many_repeats_it_covers(repeats: int, button: str) -> None:
+    (scope,) = view(replace(cards.WRITE, repeats=repeats)).scopes
+    assert scope.button == button
+    assert ("repeat" in scope.sentence) == bool(repeats)

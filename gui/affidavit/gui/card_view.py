@@ -399,6 +399,10 @@ def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
     match scope:
         case Scope.ONCE if _releases(card):
             return ScopeView(scope, texts.SCOPE_CHOICE_RELEASE, texts.APPROVE_RELEASE, texts.SCOPE_RELEASE)
+        case Scope.ONCE if card.repeats:
+            few = texts.REPEAT if card.repeats == 1 else texts.REPEATS.format(count=card.repeats)
+            button, sentence = texts.APPROVE_REPEATS.format(repeats=few), texts.SCOPE_REPEATS.format(repeats=few)
+            return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, button, sentence)
         case Scope.ONCE:
             return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, texts.APPROVE_ONCE, texts.SCOPE_ONCE)
         case Scope.SESSION if card.grant_until is not None:
