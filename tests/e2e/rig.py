@@ -245,7 +245,7 @@ class Home:
         if secret is not None:
             given = (self.setting.passphrase, secret)
         with readable(*(given or ())) as fd:
-            options = ("--passphrase-fd", str(fd)) if given is not None else ()
+            options: tuple[str, ...] = ("--passphrase-fd", str(fd)) if given is not None else ()
             if secret is not None:
                 options += ("--secret-fd", str(fd))
             argv = (*CLI, *words, *options)

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import World
 from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, copy_of, facts, new_operation, until
+from tests.e2e.target import Call
 
 from affidavit.ipc.client import RpcError
 
@@ -37,11 +38,16 @@ class Served:
         return f"http://127.0.0.1:{self.world.target.port}"
 
 
+def held(call: Call) -> None:
+    call.hold()
+    call.answer(201, b"done")
+
+
 @pytest.fixture(scope="module")
 def served(world: World) -> Iterator[Served]:
     home, operation_id = copy_of(world.template), new_operation()
     path = f"/in-flight/{operation_id}"
-    world.target.scripts[path] = lambda call: (call.hold(), call.answer(201, b"done"))
+    world.target.scripts[path] = held
     params = {"method": "POST", "url": f"http://127.0.0.1:{world.target.port}{path}", "operation_id": operation_id}
     try:
         with home.serve() as broker:

@@ -105,7 +105,7 @@ def test_full_at_the_dispatch_record(mounted: Mounted, world: World) -> None:
         assert facts(found)["retry"] == "after_correction"
         assert found["evidence"]["dispatch_started"] is False
         assert agent.call("status")["journal"] == "poisoned"
-        assert "journal" in alerts(agent)
+        until(lambda: "journal" in alerts(agent), "the operator is told")
         after = answer(agent, "http.request", params(world, path, new_operation()))
         assert told(after) == ("not_attempted", "JOURNAL_UNAVAILABLE")
         assert world.target.arrivals(path) == []
@@ -169,7 +169,8 @@ def test_full_between_request_and_result(size: int, mounted: Mounted, world: Wor
         found = waited(agent, operation_id)
         assert told(found) == ("unknown", "RESULT_STORAGE_FAILED")
         assert (facts(found)["phase"], facts(found)["retry"]) == ("result_delivery", "reconcile")
-        assert {"storage", "journal"} <= alerts(agent)
+        assert agent.call("status")["journal"] == "poisoned"
+        until(lambda: {"storage", "journal"} <= alerts(agent), "the operator is told")
         again = answer(agent, "http.request", params(world, path, operation_id))
         assert told(again) == ("unknown", "RESULT_STORAGE_FAILED")
         other = answer(agent, "http.request", params(world, path, new_operation(), body="another"))

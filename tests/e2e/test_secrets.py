@@ -343,9 +343,9 @@ def by_commands(home: Home, world: World) -> None:
         ("contract", "list"),
         ("settings", "show"),
     )
-    for words in looks:
-        assert home.run(*words).status in (0, 12), words
-        assert home.run(*words, "--json").status in (0, 12), words
+    for look in looks:
+        assert home.run(*look).status in (0, 12), look
+        assert home.run(*look, "--json").status in (0, 12), look
 
 
 # -- a bug of our own
@@ -371,6 +371,7 @@ def test_an_exception_that_nobody_foresaw_does_not_tell_it(home: Home, world: Wo
     with home.serve() as broker:
         with broker.agent() as agent:
             found = ask(home, agent, params)
+            assert "pending" not in found, "nobody works on it any more"
             assert facts(found)["outcome"] == "not_attempted", found
             assert agent.call("status")["vault"] == "ready"
         assert broker.stop() == 0
