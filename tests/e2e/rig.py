@@ -310,6 +310,7 @@ class Practice:
         The service writes its line before it answers, and closes a connection that a broker's end has closed after the
         last line from it.
         """
+        assert self._process.poll() is None, f"the practice service ended with {self._process.returncode}"
         until(
             lambda: not any(end.half_closed for end in open_ends() if end.local == self.port),
             "the practice service is done with the connections of brokers that have ended",
