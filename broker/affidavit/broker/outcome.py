@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, assert_never
 
 from affidavit.broker import events as ev
+from affidavit.broker.proxy_status import error_of_next_hop
 from affidavit.broker.terms import (
     ApprovalMode,
     Code,
@@ -855,7 +856,7 @@ def status_verdict(status: int, headers: Mapping[str, str], meaning: Meaning) ->
 
 
 def _gateway_verdict(status: int, headers: Mapping[str, str], meaning: Meaning) -> Verdict:
-    error = proxy_status_error(headers.get("proxy-status", ""))
+    error = error_of_next_hop(headers.get("proxy-status", ""))
     if meaning.trusted_gateway and status in (502, 504) and error in NEVER_FORWARDED:
         return Verdict(
             Phase.REMOTE_EXECUTION, Outcome.REJECTED, Code.GATEWAY_REFUSED, NEVER_FORWARDED[error], hop="proxy"
@@ -868,15 +869,6 @@ def _gateway_verdict(status: int, headers: Mapping[str, str], meaning: Meaning) 
         hop="gateway",
         observation=f"a gateway answered {status}",
     )
-
-
-def proxy_status_error(value: str) -> str | None:
-    """The `error` parameter of the last member of a Proxy-Status field (RFC 9209, 2.1.1): the hop next to us."""
-    for part in value.rsplit(",", 1)[-1].split(";")[1:]:
-        name, _, text = part.strip().partition("=")
-        if name.lower() == "error":
-            return text.strip().strip('"').lower() or None
-    return None
 
 
 def _unknown(code: Code, meaning: Meaning, observation: str | None, message: str | None = None) -> Verdict:
