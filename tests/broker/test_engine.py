@@ -10,6 +10,7 @@ import pytest
 
 from affidavit.broker.broker import TEND_S
 from affidavit.broker.card import Decision, NoticeKind, Scope
+from affidavit.broker.moment import LOOK_S
 from affidavit.broker.terms import Stage
 from affidavit.broker.vault import NewCredential
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
@@ -241,6 +242,28 @@ async def test_deadline_brings_the_verdict_and_a_late_answer_settles_the_record(
     kinds = [e["kind"] for e in later["events"]]
     assert kinds[-2:] == ["REMOTE_RESPONSE_STARTED", "OUTCOME_SETTLED"]
     assert kinds.index("OUTCOME_UNKNOWN") < kinds.index("OUTCOME_SETTLED")
+
+
+async def test_a_suspend_does_not_lengthen_the_wait_for_a_late_answer(world: Any) -> None:
+    """Both clocks go on while the loop's own stands still; the connection is closed at the recovery deadline."""
+    wire = world.script((Cross(), Sent(), Hang()))
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, deadline_s=0.1)
+    assert world.facts(got)[2] == "REMOTE_DEADLINE"
+    await world.later(599)
+    assert wire.exchanges[0].evidence.fault is None
+    await world.later(2)
+    assert wire.exchanges[0].evidence.fault is Fault.ABANDONED
+    assert world.facts(await world.get(session, got["invocation_id"]))[1] == "unknown"
+
+
+async def test_a_clock_set_ahead_ends_the_wait_for_a_late_answer(world: Any) -> None:
+    wire = world.script((Cross(), Sent(), Hang()))
+    await world.ask(world.session(), json={"a": 1}, deadline_s=0.1)
+    world.clock.wall_set_s = 601.0
+    assert wire.exchanges[0].evidence.fault is None
+    await world.later(LOOK_S)
+    assert wire.exchanges[0].evidence.fault is Fault.ABANDONED
 
 
 async def test_cancel_before_and_after_the_line(world: Any) -> None:

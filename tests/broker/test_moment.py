@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from affidavit.broker.moment import SECOND, Elapsed, SystemClock, after
+from affidavit.broker.moment import LOOK_S, SECOND, Elapsed, SystemClock, after
 from affidavit.broker.terms import Micros
 
 
@@ -74,3 +74,27 @@ def test_what_must_have_lasted_is_told_by_the_earlier_clock() -> None:
 
 def test_the_systems_boot_has_a_name() -> None:
     assert SystemClock().boot_id() == SystemClock().boot_id()
+
+
+async def test_a_wait_ends_by_either_clock() -> None:
+    clock = Clock()
+    elapsed, at, boot = Elapsed(clock, Micros(0)), clock.wall(), clock.boot()
+    await elapsed.until(after(at, 40), at, boot, "one")
+    assert clock.at_s == 40
+    clock.set_s = 50
+    await elapsed.until(after(at, 90), at, boot, "one")
+    assert clock.at_s == 40, "set forward, it is over at once"
+
+
+async def test_a_suspend_is_seen_within_a_look() -> None:
+    clock = Clock()
+    elapsed, at, boot = Elapsed(clock, Micros(0)), clock.wall(), clock.boot()
+    slept: list[float] = []
+
+    async def suspended(seconds: float) -> None:
+        slept.append(seconds)
+        clock.at_s += 1_000
+
+    clock.sleep = suspended  # type: ignore[method-assign]
+    await elapsed.until(after(at, 600), at, boot, "one")
+    assert slept == [LOOK_S]

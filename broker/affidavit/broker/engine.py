@@ -441,9 +441,10 @@ class Engine:
         inv = self._projection.get(live.invocation_id)
         assert inv is not None
         assert live.exchange is not None
-        left = ((inv.recovery_deadline or 0) - self._clock.wall()) / 1_000_000
+        end, at = inv.recovery_deadline or Micros(0), inv.dispatched_at or Micros(0)
+        over = asyncio.ensure_future(self._elapsed.until(end, at, inv.boot, inv.boot_id))
         try:
-            await asyncio.wait({run}, timeout=max(0.0, left))
+            await asyncio.wait((run, over), return_when=asyncio.FIRST_COMPLETED)
             if not run.done():
                 live.exchange.close()
             await self._settle_late(live, await run)
@@ -451,6 +452,7 @@ class Engine:
             self._space.give_up()
             self._alert("storage", "A late answer could not be recorded.")
         finally:
+            over.cancel()
             self._space.release(live.invocation_id)
             if live in self._reading:
                 self._reading.remove(live)

@@ -13,6 +13,8 @@ from typing import Protocol
 from affidavit.broker.terms import InvocationId, Micros, OperationId
 
 SECOND = 1_000_000
+LOOK_S = 15.0
+"""How often a wait for a deadline looks at the clocks again: the loop's own clock stands still in a suspend."""
 
 
 class Clock(Protocol):
@@ -70,6 +72,11 @@ class Elapsed:
         if boot is None or boot_id is None or boot_id != self._clock.boot_id():
             return now
         return Micros(max(now, after(at, self._clock.boot() - boot)))
+
+    async def until(self, end: Micros, at: Micros, boot: float | None, boot_id: str | None) -> None:
+        """Return once `now_since` has reached `end`; after a suspend or a set clock within LOOK_S."""
+        while (left_s := (end - self.now_since(at, boot, boot_id)) / SECOND) > 0:
+            await self._clock.sleep(min(left_s, LOOK_S))
 
     def at_least_s(self, at: Micros, boot: float | None, boot_id: str | None) -> float:
         """How many seconds have surely passed since `at`."""
