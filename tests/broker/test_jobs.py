@@ -223,6 +223,16 @@ async def test_a_202_without_a_reference_cannot_be_followed(world: Any) -> None:
     assert "cannot be followed" in got["result"]["message"]
 
 
+async def test_an_acceptance_without_the_id_that_the_contract_names_is_not_followed(world: Any) -> None:
+    """Its status URL may be of anything: a job is followed by the reference that was promised, or not at all (R7)."""
+    _, got = await accepted(world, acceptance=answer(202, {"url": "/v1/jobs/j1"}))
+    assert world.facts(got) == ("remote_execution", "committed", "JOB_ACCEPTED", "never")
+    assert got["evidence"]["job"] is None
+    assert "cannot be followed" in got["result"]["message"]
+    await world.later(60)
+    assert world.wire.methods == ["POST"]
+
+
 async def test_reconcile_polls_at_once_and_wait_waits(world: Any) -> None:
     session, got = await accepted(world, state("done"))
     job = await job_of(world, session, got)

@@ -157,7 +157,7 @@ BY_HEADER = JOB.replace('pointer = "/id"\n', "").replace('"/url"', '"header:Loca
         (JOB, 201, {"id": 7, "url": "https://else.example/7"}, {}, ("7", "https://else.example/7")),
         (JOB, 200, {"id": "j1"}, {}, ("j1", None)),
         (JOB, 200, {"url": "/jobs/j1"}, {}, None),
-        (JOB, 202, {"url": "/jobs/j1"}, {}, (None, "https://api.example.com/jobs/j1")),
+        (JOB, 202, {"url": "/jobs/j1"}, {}, None),
         (JOB, 202, {}, {}, None),
         (JOB, 202, b"text", {}, None),
         (JOB, 202, {"id": True, "url": ""}, {}, None),

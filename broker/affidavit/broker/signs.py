@@ -103,13 +103,13 @@ def reads_body(contract: Contract) -> bool:
 def job_reference(job: Job, answer: Answer, asked: str) -> JobReference | None:
     """What a 2xx answer says of the job that it accepted; None where it names none (R7).
 
-    A 202 alone is an acceptance; another 2xx only where the contract's pointer finds an id. `asked` is the request's
-    URL, against which a relative status URL is read (RFC 3986, 5).
+    Where the contract names a pointer, only the id that stands there makes a reference, also in a 202; where it names
+    none, a 202 alone does. `asked` is the request's URL, against which a relative status URL is read (RFC 3986, 5).
     """
     if answer.status // 100 != 2:
         return None
     job_id = _text(answer.pointed(job.pointer), JOB_ID_MAX) if job.pointer is not None else None
-    if answer.status != 202 and job_id is None:
+    if job_id is None and (job.pointer is not None or answer.status != 202):
         return None
     url = _text(answer.at(job.status_url), URL_MAX)
     if job_id is None and url is None:
