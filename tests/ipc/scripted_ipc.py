@@ -142,6 +142,12 @@ class ScriptedBroker:
     async def action_cancel(self, session: Session, **params: Any) -> Json:
         return await self._answer("action.cancel", params)
 
+    async def action_retry(self, session: Session, **params: Any) -> Json:
+        return await self._answer("action.retry", params)
+
+    async def action_reconcile(self, session: Session, **params: Any) -> Json:
+        return await self._answer("action.reconcile", params)
+
     async def result_fetch(self, session: Session, **params: Any) -> Json:
         return await self._answer("result.fetch", params)
 

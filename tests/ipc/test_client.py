@@ -19,7 +19,7 @@ from scripted_ipc import PASSPHRASE, Doors, envelope
 
 from affidavit.broker.api import ActionError
 from affidavit.broker.home import Places
-from affidavit.ipc import client as client_module
+from affidavit.ipc import conversation
 from affidavit.ipc.client import (
     ActionFailed,
     Client,
@@ -84,7 +84,7 @@ async def test_notifications_come_in_between(doors: Doors) -> None:
     heard: list[tuple[str, object]] = []
 
     def use(client: Client) -> object:
-        client.on_notification = lambda method, params: heard.append((method, params))
+        client.on_notification(lambda method, params: heard.append((method, params)))
         client.call("session.hello", {"client": "me"})
         return client.call("http.request", REQUEST)
 
@@ -182,7 +182,7 @@ def test_a_connection_that_ends_says_that_it_proves_nothing(tmp_path: Path) -> N
 
 
 def test_an_endless_answer_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(client_module, "ANSWER_BYTES", 100_000)
+    monkeypatch.setattr(conversation, "ANSWER_BYTES", 100_000)
 
     def endless(accepted: socket.socket) -> None:
         try:
@@ -285,4 +285,5 @@ def test_it_loads_nothing_more_than_a_bare_client() -> None:
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['__future__', 'affidavit', 'affidavit.ipc', 'affidavit.ipc.client']"
+    ours = ["affidavit", "affidavit.ipc", *(f"affidavit.ipc.{name}" for name in ("client", "conversation", "verdict"))]
+    assert done.stdout.strip() == str(["__future__", *ours])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from affidavit.ipc.verdict import facts
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -57,15 +59,6 @@ exit status:
   0   every check held
   1   a check did not hold
   2   wrong usage"""
-
-
-def facts(envelope: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The five facts of an envelope, under whichever of its three names they stand."""
-    for name in ("result", "pending", "error"):
-        found = envelope.get(name)
-        if found is not None:
-            return dict(found)
-    raise ValueError("an envelope holds one of result, pending, error")
 
 
 def of_envelope(envelope: Mapping[str, Any]) -> int:

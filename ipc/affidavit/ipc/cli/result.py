@@ -10,7 +10,9 @@ from __future__ import annotations
 import argparse
 import hashlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from affidavit.ipc.cli import action, exits, link, output, results, words
 from affidavit.ipc.cli.arguments import Parser, example, family
@@ -47,12 +49,14 @@ def fetch(args: argparse.Namespace) -> int:
                 envelope = action.envelope_of(broker, "action.get", {"invocation_id": invocation})
                 body = results.readable_body(envelope)
                 if body is None:
-                    raise ActionFailed(envelope) if "error" in envelope else unreadable(invocation)
+                    if "error" in envelope:
+                        return told(envelope, as_json=args.json)
+                    raise unreadable(invocation)
             if args.output is None:
                 return results.deliver(broker, envelope, body, exits.DONE, printed=False)
             stored = store(broker, invocation, args.output, results.acknowledged_hash(body), body["truncated_at"])
         except ActionFailed as ended:
-            return told(ended, as_json=args.json)
+            return told(ended.envelope, as_json=args.json)
         except results.Damaged as damage:
             raise Refusal(
                 exits.IN_DELIVERY, "damaged", str(damage), remedy=f"affidavit result fetch {invocation}"
@@ -65,14 +69,14 @@ def fetch(args: argparse.Namespace) -> int:
     return exits.DONE
 
 
-def told(ended: ActionFailed, *, as_json: bool) -> int:
+def told(envelope: Mapping[str, Any], *, as_json: bool) -> int:
     """There is no readable result; its envelope says why."""
     if as_json:
-        output.say_json(ended.envelope)
+        output.say_json(envelope)
     else:
-        for line in words.verdict(ended.envelope):
+        for line in words.verdict(envelope):
             output.note(line)
-    return exits.of_envelope(ended.envelope)
+    return exits.of_envelope(envelope)
 
 
 def unreadable(invocation: str) -> Refusal:

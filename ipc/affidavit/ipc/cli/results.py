@@ -10,6 +10,7 @@ from typing import Any
 from affidavit.ipc.cli import exits, link, output
 from affidavit.ipc.cli.refusal import Refusal
 from affidavit.ipc.client import ActionFailed
+from affidavit.ipc.verdict import facts
 
 
 class Damaged(Exception):
@@ -19,7 +20,7 @@ class Damaged(Exception):
 def readable_body(envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """The body of a complete answer that settled the action, or None where there is none to read."""
     http = envelope.get("http")
-    if http is None or exits.facts(envelope)["outcome"] not in ("committed", "rejected"):
+    if http is None or facts(envelope)["outcome"] not in ("committed", "rejected"):
         return None
     body: Mapping[str, Any] | None = http.get("body")
     return body if body is not None and body["complete"] else None
@@ -28,7 +29,7 @@ def readable_body(envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
 def outputs(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """What a command wrote, by the part's name, where its end decided the action; else nothing."""
     ssh = envelope.get("ssh")
-    if ssh is None or exits.facts(envelope)["outcome"] not in ("committed", "rejected"):
+    if ssh is None or facts(envelope)["outcome"] not in ("committed", "rejected"):
         return {}
     return {part: ssh[part] for part in ("stdout", "stderr") if ssh[part] is not None}
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from affidavit.ipc.cli.escape import escape
-from affidavit.ipc.cli.exits import facts
+from affidavit.ipc.verdict import facts
 
 RETRY = {
     "never": "not again",

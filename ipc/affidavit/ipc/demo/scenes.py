@@ -14,6 +14,7 @@ from affidavit.ipc.demo import tamper
 from affidavit.ipc.demo.board import Board
 from affidavit.ipc.demo.operators import OperatorPlayer
 from affidavit.ipc.demo.stage import CREDENTIAL, STALE, Ran, Running, Stage, StageTrouble
+from affidavit.ipc.verdict import facts
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ class Tour:
     def end(self, running: Running, card: Mapping[str, Any] | None) -> Asked:
         """What the agent was told."""
         asked = Asked(self.stage.finish(running), card)
-        said = exits.facts(asked.envelope)
+        said = facts(asked.envelope)
         self.board.shown(
             "agent saw:", f"{said['code']}, {said['outcome']}, retry {said['retry']}; exit {asked.ran.status}"
         )
@@ -249,7 +250,7 @@ def attested(tour: Tour, invocation_id: str) -> None:
     )
     before = shown(tour, invocation_id)
     tour.operator.before_attesting(tour.board)
-    if exits.facts(shown(tour, invocation_id))["outcome"] == "unknown":
+    if facts(shown(tour, invocation_id))["outcome"] == "unknown":
         ran = tour.stage.operator(
             *(
                 "attest",
