@@ -52,10 +52,10 @@ def facts(envelope: Envelope) -> Mapping[str, Any]:
     return found
 
 
-def answer(client: Client, method: str, params: Mapping[str, Any]) -> Envelope:
+def answer(client: Client, method: str, params: Mapping[str, Any], *, limit_s: float = LIMIT_S) -> Envelope:
     """The envelope that a call ends with, whichever of its three shapes it has."""
     try:
-        found: Envelope = client.call(method, params, timeout_s=LIMIT_S)
+        found: Envelope = client.call(method, params, timeout_s=limit_s)
     except ActionFailed as failed:
         return failed.envelope
     return found

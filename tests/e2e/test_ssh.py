@@ -14,22 +14,17 @@ from pathlib import Path
 import pytest
 from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.conftest import World
+from tests.e2e.hosts import ANYTHING
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, new_operation, until
 
-_CONTRACT = """id = "hosts.anything"
-[match]
-kind = "ssh"
-host = "*"
-command = "*"
-[effect]
-kind = "write"
-[approval]
-mode = "never"
-[[verdict.exit]]
+_CONTRACT = (
+    ANYTHING
+    + """[[verdict.exit]]
 status = 75
 outcome = "rejected"
 retry = "backoff"
 """
+)
 
 
 @dataclass(frozen=True, slots=True)

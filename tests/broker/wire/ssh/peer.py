@@ -1,7 +1,7 @@
 """A hostile SSH server on loopback: plays a script on each connection, in a thread of its own.
 
 paramiko's server side does version, keys and login where a script asks for them; every channel message is the script's
-to read and to make, byte by byte.
+to read and to make, byte by byte. It needs no event loop: tests that have one use `async with`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Self
 
 import paramiko
-from paramiko.common import MSG_CHANNEL_OPEN, MSG_GLOBAL_REQUEST, MSG_KEXINIT
+from paramiko.common import MSG_CHANNEL_OPEN, MSG_GLOBAL_REQUEST, MSG_KEXINIT, MSG_REQUEST_FAILURE
 
 from affidavit.broker.secret import Secret
 from affidavit.broker.wire.ssh.channel import Kind
@@ -84,7 +84,7 @@ class _ServerSide(paramiko.Transport):  # type: ignore[misc]
     def __init__(self, sock: socket.socket, said: queue.Queue[tuple[int, bytes]]) -> None:
         super().__init__(sock)
         self.daemon = True
-        kinds = {MSG_CHANNEL_OPEN, MSG_GLOBAL_REQUEST, *(int(kind) for kind in Kind)}
+        kinds = {MSG_CHANNEL_OPEN, MSG_GLOBAL_REQUEST, MSG_REQUEST_FAILURE, *(int(kind) for kind in Kind)}
         self._handler_table |= {kind: self._noting(kind, said) for kind in kinds}
         self._said = said
 
@@ -116,6 +116,15 @@ class Call:
         """The script has ended."""
         self._peer = peer
         self._messages: queue.Queue[tuple[int, bytes]] = queue.Queue()
+        self._let_go = threading.Event()
+
+    @property
+    def commands(self) -> list[bytes]:
+        """Every exec request that came, once the connection is over, whether or not the script read it."""
+        while not self._messages.empty():
+            self.said.append(self._messages.get())
+        requests = (Fields(payload) for kind, payload in self.said if kind == Kind.REQUEST)
+        return [command for fields in requests if (command := _command(fields)) is not None]
 
     # -- up to the channel
 
@@ -209,6 +218,11 @@ class Call:
     def request(self, name: bytes, fields: bytes = b"", *, wants_reply: bool = False) -> None:
         self.send(Kind.REQUEST, string(name) + bytes([wants_reply]) + fields)
 
+    def new_keys(self) -> None:
+        """Agree on new keys, all of it."""
+        assert self.transport is not None
+        self.transport.renegotiate_keys()
+
     def begin_keys_and_stall(self) -> None:
         """Ask for new keys, and do nothing about them any more."""
         assert self.transport is not None
@@ -234,12 +248,17 @@ class Call:
         self.sock.close()
 
     def hold(self) -> None:
-        """Do nothing until the client is gone or the test is over."""
-        while not self._peer.release.is_set():
+        """Do nothing until the client is gone or this is let go."""
+        while not self._let_go.is_set():
             if self.transport is None:
-                self._peer.release.wait(BOUND_S)
+                self._let_go.wait(BOUND_S)
             else:
                 self.next()
+
+    def let_go(self) -> None:
+        """End what the script waits for. From the test's thread."""
+        self._let_go.set()
+        self._messages.put((0, b""))
 
     def _raw(self, data: bytes) -> None:
         try:
@@ -252,8 +271,16 @@ def _nothing(message: object) -> None:
     """This message is left unanswered."""
 
 
+def _command(request: Fields) -> bytes | None:
+    request.uint32()
+    if bytes(request.string()) != b"exec":
+        return None
+    request.boolean()
+    return bytes(request.string())
+
+
 class Peer:
-    """Listens on loopback from `async with` to its end. `calls` are its connections in order."""
+    """Listens on loopback from `with`, or `async with`, to its end. `calls` are its connections in order."""
 
     def __init__(
         self,
@@ -274,7 +301,7 @@ class Peer:
         self._threads: list[threading.Thread] = []
         self._called = threading.Condition()
 
-    async def __aenter__(self) -> Self:
+    def __enter__(self) -> Self:
         self._listener = socket.create_server(("127.0.0.1", 0))
         if self._rcvbuf is not None:
             self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._rcvbuf)
@@ -283,17 +310,43 @@ class Peer:
         self._accepting.start()
         return self
 
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        self._accepting.join(BOUND_S)
+        assert not self._accepting.is_alive()
+        self.part()
+        if kind is None and self.failures:
+            raise self.failures[0]
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await asyncio.to_thread(self.__exit__, kind, error, trace)
+
+    def part(self) -> None:
+        """End every connection that there is, and wait for the end of each."""
         self.release.set()
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
         for call in self.calls:
-            call._messages.put((0, b""))
-        await asyncio.to_thread(self._join)
-        if kind is None and self.failures:
-            raise self.failures[0]
+            call.let_go()
+        for thread in self._threads:
+            thread.join(BOUND_S)
+            assert not thread.is_alive()
+        for call in self.calls:
+            if call.transport is not None:
+                call.transport.join(BOUND_S)
+
+    def play(self, script: Script, *, access: Access | None = None) -> None:
+        """Another script from the next connection on; what was there before is forgotten."""
+        self.part()
+        self.calls, self._threads = [], []
+        self.release.clear()
+        self.script, self.access = script, access or Access()
 
     def hop(self, *, login: Login | None = None, host_keys: tuple[HostKey, ...] | None = None) -> SshHop:
         pins = (HostKey.of(self.host_keys[0].asbytes()),) if host_keys is None else host_keys
@@ -336,14 +389,6 @@ class Peer:
                 call.transport.close()
             call.sock.close()
             call.over.set()
-
-    def _join(self) -> None:
-        for thread in [self._accepting, *self._threads]:
-            thread.join(BOUND_S)
-            assert not thread.is_alive()
-        for call in self.calls:
-            if call.transport is not None:
-                call.transport.join(BOUND_S)
 
 
 HOST_KEY = paramiko.ECDSAKey.generate(bits=256)

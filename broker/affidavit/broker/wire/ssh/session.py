@@ -22,10 +22,12 @@ from enum import StrEnum
 import paramiko
 from paramiko.common import (
     MSG_CHANNEL_REQUEST,
+    MSG_NAMES,
     MSG_REQUEST_FAILURE,
     MSG_REQUEST_SUCCESS,
     cMSG_CHANNEL_OPEN,
     cMSG_GLOBAL_REQUEST,
+    cMSG_UNIMPLEMENTED,
 )
 from paramiko.packet import Packetizer
 
@@ -146,6 +148,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
         self._handler_table |= {
             kind: lambda message: self._tell() for kind in (MSG_REQUEST_SUCCESS, MSG_REQUEST_FAILURE)
         }
+        self._handler_table |= dict.fromkeys(set(range(1, 256)) - MSG_NAMES.keys(), self._unimplemented)
 
     # -- on the loop
 
@@ -331,6 +334,10 @@ class Session(paramiko.Transport):  # type: ignore[misc]
             self._tell()
 
         return handle
+
+    def _unimplemented(self, message: paramiko.Message) -> None:
+        """Answer a message of a kind that has no name here, and go on (RFC 4253, 11.4). paramiko would fail on it."""
+        self._send_message(paramiko.Message(cMSG_UNIMPLEMENTED + uint32(message.seqno)))
 
     def _logged_in(self, result: Result) -> None:
         if self.result is None:
