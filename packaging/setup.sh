@@ -8,6 +8,7 @@
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 venv=$root/.venv
+mitmproxy_venv=$root/.venv-mitmproxy
 
 # The windows need these; a broker without a display needs none of them.
 window_packages="libegl1 libgl1 libglib2.0-0 libfreetype6 libfontconfig1 libdbus-1-3 libxkbcommon0 libxkbcommon-x11-0
@@ -86,13 +87,30 @@ affidavit_setup() {
   if [ "$(cat "$stamp" 2>/dev/null)" = "$seen" ]; then
     return 0
   fi
-  printf 'Setting up .venv from the lock files ...\n' >&2
-  [ -x "$venv/bin/python" ] || "$python" -m venv "$venv" || fail ".venv could not be made." "rm -r .venv, then try again"
-  local arguments=() lock
-  for lock in $locks; do arguments+=(-r "$lock"); done
-  timeout 1500 "$venv/bin/python" -m pip install -q --disable-pip-version-check --require-hashes "${arguments[@]}" </dev/null >&2 ||
-    fail "The Python packages could not be installed." "Check the network, then try again"
+  # shellcheck disable=SC2086
+  install_locked "$venv" $locks
   timeout 300 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-deps --no-build-isolation -e "$root" </dev/null >&2 ||
     fail "Affidavit could not be installed into .venv." "rm -r .venv, then try again"
   printf '%s' "$seen" >"$stamp"
+}
+
+# Install lock files into a virtual environment, which is made if it is not there: install_locked DIRECTORY LOCK...
+install_locked() {
+  local into=$1 name=${1##*/} arguments=() lock
+  shift
+  printf 'Setting up %s from the lock files ...\n' "$name" >&2
+  [ -x "$into/bin/python" ] || "$(find_python)" -m venv "$into" || fail "$name could not be made." "rm -r $name, then try again"
+  for lock in "$@"; do arguments+=(-r "$lock"); done
+  timeout 1500 "$into/bin/python" -m pip install -q --disable-pip-version-check --require-hashes "${arguments[@]}" </dev/null >&2 ||
+    fail "The Python packages could not be installed." "Check the network, then try again"
+}
+
+# mitmproxy, which the benchmark measures against, in a virtual environment of its own; after affidavit_setup.
+mitmproxy_setup() {
+  local lock=$root/packaging/requirements-bench.txt seen
+  seen=$(sha256sum <"$lock")
+  if [ "$(cat "$mitmproxy_venv/affidavit.stamp" 2>/dev/null)" != "$seen" ]; then
+    install_locked "$mitmproxy_venv" "$lock"
+    printf '%s' "$seen" >"$mitmproxy_venv/affidavit.stamp"
+  fi
 }

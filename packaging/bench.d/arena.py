@@ -6,12 +6,14 @@ import datetime
 import ipaddress
 import json
 import os
+import re
 import select
 import shutil
 import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -86,6 +88,28 @@ def peer(*words: str) -> Iterator[str]:
         process.stdout.close()
 
 
+@contextmanager
+def mitmproxy(program: Path, home: Path, upstream: str, authority: Path) -> Iterator[str]:
+    """A reverse proxy to `upstream` that adds the header of the benchmark's credential: mitmproxy at its quickest, for
+    its client needs no TLS and both of its connections are kept. Its origin, once it listens."""
+    words = ("--mode", f"reverse:{upstream}@127.0.0.1:0", "--modify-headers", f"/~q/Authorization/Bearer {SECRET}")
+    settings = (f"confdir={home}", "flow_detail=0", f"ssl_verify_upstream_trusted_ca={authority}")
+    log = home / "log"
+    with log.open("wb") as out:
+        command = [str(program), *words, *(word for setting in settings for word in ("--set", setting))]
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT)
+    try:
+        until = time.monotonic() + LIMIT_S
+        while (listening := re.search(r"listening at \S*?:(\d+)", log.read_text())) is None:
+            if process.poll() is not None or time.monotonic() > until:
+                raise RuntimeError(f"mitmproxy did not start: {log.read_text()[-400:]}")
+            time.sleep(0.05)
+        yield f"http://127.0.0.1:{listening[1]}"
+    finally:
+        process.terminate()
+        process.wait(LIMIT_S)
+
+
 class Echo:
     """Unit E: 1 KB to a bare asyncio echo over a Unix socket and back, on one connection."""
 
@@ -106,13 +130,17 @@ class Echo:
 class Arena:
     """Everything that measurements need, brought up when asked for and ended with the context."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, mitmdump: Path | None = None) -> None:
         self.root = root
+        self._mitmdump = mitmdump
         self._ending = ExitStack()
         certificate = root / "target.pem"
         certificate.write_bytes(_certificate())
         self.authority = certificate
         """The target's certificate, which vouches for itself; its private key stands in the same file."""
+        self.injected = root / "injected"
+        """A file with the header line of the benchmark's credential."""
+        self.injected.write_text(f"Authorization: Bearer {SECRET}\n")
         ports = json.loads(self._ending.enter_context(peer("target", str(certificate))))
         self.http = f"http://127.0.0.1:{ports['http']}"
         self.https = f"https://127.0.0.1:{ports['https']}"
@@ -141,6 +169,14 @@ class Arena:
             (stage.home.contracts / f"{scheme}.toml").write_text(_CONTRACT.format(name=scheme, origin=origin))
         stage.done(stage.operator("contract", "adopt", "--all"))
         return stage
+
+    def mitmproxy(self, upstream: str) -> str | None:
+        """The origin of a mitmproxy that adds a header and asks `upstream`; None where there is none to start."""
+        if self._mitmdump is None:
+            return None
+        home = self.root / f"mitmproxy-{len(list(self.root.glob('mitmproxy-*')))}"
+        home.mkdir()
+        return self._ending.enter_context(mitmproxy(self._mitmdump, home, upstream, self.authority))
 
     def agent(self, stage: Stage) -> Client:
         client = Client.agent(stage.environment(), timeout_s=LIMIT_S)

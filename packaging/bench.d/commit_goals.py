@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from arena import LIMIT_S, Arena
-from effort import progress
+from effort import Effort, progress
 from goals import Finding, Holds
 
 from affidavit.broker.api import ActionError
@@ -58,7 +58,7 @@ setup = 1
 """
 
 
-def p2(arena: Arena) -> list[Finding]:
+def p2(arena: Arena, _: Effort) -> list[Finding]:
     progress("P2, commits per action")
     made = asyncio.run(commits_of_actions(arena.root / "p2", arena.http))
     found = [

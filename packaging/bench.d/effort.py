@@ -22,6 +22,9 @@ class Effort:
     many_rounds: int
     starts: int
     large_results: int
+    result_bytes: int
+    """Of the result of P12."""
+    result_rounds: int
 
 
 FULL = Effort(
@@ -34,6 +37,8 @@ FULL = Effort(
     many_rounds=5,
     starts=40,
     large_results=10,
+    result_bytes=1024 * 1024 * 1024,
+    result_rounds=3,
 )
 QUICK = Effort(
     commits=100,
@@ -45,6 +50,8 @@ QUICK = Effort(
     many_rounds=3,
     starts=10,
     large_results=3,
+    result_bytes=128 * 1024 * 1024,
+    result_rounds=3,
 )
 
 

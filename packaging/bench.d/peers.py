@@ -12,7 +12,6 @@ told to close them, and answers `GET /large/BYTES` with a body of that length an
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import ssl
 import sys
@@ -20,6 +19,8 @@ import sys
 LINE = b"x" * 1023 + b"\n"
 """What goes to the echo and comes back."""
 BODY = json.dumps({"account": "a-1", "note": "n" * 985}).encode()
+PIECE = bytes(range(256)) * 1024
+"""What a long body is made of."""
 _HEAD_MAX = 64 * 1024
 
 
@@ -54,6 +55,8 @@ class Target(asyncio.Protocol):
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._received = b""
+        self._left = 0
+        self._paused = False
 
     def data_received(self, data: bytes) -> None:
         self._received += data
@@ -78,19 +81,28 @@ class Target(asyncio.Protocol):
 
     def _answer(self, path: bytes) -> None:
         large = path.rpartition(b"/large/")[2] if b"/large/" in path else b""
-        body = _large(int(large)) if large else BODY
+        length = int(large) if large else len(BODY)
         kind = b"application/octet-stream" if large else b"application/json"
-        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (kind, len(body))
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\n\r\n" % (kind, length)
         if large:
             self._transport.write(head)
-            self._transport.write(body)
+            self._left = length
+            self._more()
         else:
-            self._transport.write(head + body)
+            self._transport.write(head + BODY)
 
+    def _more(self) -> None:
+        """Send on of a long body, as long as the transport takes it."""
+        while self._left and not self._paused:
+            self._transport.write(PIECE[: self._left])
+            self._left -= min(self._left, len(PIECE))
 
-@functools.cache
-def _large(length: int) -> bytes:
-    return bytes(range(256)) * (length // 256) + bytes(length % 256)
+    def pause_writing(self) -> None:
+        self._paused = True
+
+    def resume_writing(self) -> None:
+        self._paused = False
+        self._more()
 
 
 async def _stdin_ends() -> None:
