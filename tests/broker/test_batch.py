@@ -16,6 +16,7 @@ WORDS = BatchOutcome("/status", committed=("created", 201), rejected=("invalid",
 BY_KEY = Batch("key", "/items", "/results", "/id", WORDS, atomic=False)
 BY_PLACE = Batch("position", "/items", "/results", None, WORDS, atomic=False)
 ATOMIC = Batch("key", "/items", "/results", "/id", WORDS, atomic=True)
+TWO_LISTS = Batch("key", "/items", None, "/id", None, atomic=False, successes="/done", failures="/failed")
 
 
 def body(items: Any) -> bytes:
@@ -103,3 +104,33 @@ def test_a_request_with_fewer_items_keeps_all_else_to_the_letter() -> None:
     )
     top = Batch("position", "", "", None, WORDS, atomic=False)
     assert reduced(top, b"[1,2,3]", ("0", "1", "2"), {"1"}) == b"[2]"
+
+
+@pytest.mark.parametrize(
+    ("answered", "says"),
+    [
+        ({"done": [{"id": "b"}, {"id": "z"}], "failed": [{"id": "a"}]}, ["rejected", "committed", "unknown"]),
+        ({"done": [{"id": "b"}, {"id": "a"}, {"id": "c"}]}, ["committed"] * 3),
+        ({"done": None, "failed": [{"id": "a"}, {"id": "b"}]}, ["rejected", "rejected", "unknown"]),
+        ({"done": [{"id": "a"}, {"id": "b"}], "failed": [{"id": "a"}]}, ["unknown", "committed", "unknown"]),
+        ({"done": [{"id": "a"}, {}, "b", None], "failed": []}, ["committed", "unknown", "unknown"]),
+        ({"done": [], "failed": []}, ["unknown"] * 3),
+        ({"done": [{"id": "a"}], "failed": "none"}, ["unknown"] * 3),
+        ({"done": {"id": "a"}, "failed": [{"id": "b"}]}, ["unknown"] * 3),
+        ({}, ["unknown"] * 3),
+        ([], ["unknown"] * 3),
+    ],
+)
+def test_results_in_two_lists(answered: Any, says: list[str]) -> None:
+    """An item is what the list is in which it stands; in both, in neither, or with no list to read it is unknown."""
+    answer = Answer(200, {}, json.dumps(answered).encode())
+    items = outcomes(TWO_LISTS, ("a", "b", "c"), Outcome.COMMITTED, answer)
+    assert [str(item.outcome) for item in items] == says
+    assert all((item.source is None) is (item.outcome is Outcome.UNKNOWN) for item in items)
+
+
+def test_two_lists_that_cannot_be_read() -> None:
+    unread = outcomes(TWO_LISTS, ("a",), Outcome.COMMITTED, Answer(200, {}, None))
+    assert (unread[0].outcome, unread[0].evidence) == (Outcome.UNKNOWN, "its part of the answer could not be read")
+    refused = outcomes(TWO_LISTS, ("a",), Outcome.REJECTED, Answer(400, {}, b"{}"))
+    assert refused[0].outcome is Outcome.REJECTED

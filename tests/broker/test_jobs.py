@@ -233,6 +233,25 @@ async def test_an_acceptance_without_the_id_that_the_contract_names_is_not_follo
     assert world.wire.methods == ["POST"]
 
 
+BY_ID = JOB.replace('status_url = "/url"', 'url = "/{path}/{result:/id}/state"')
+
+
+async def test_a_job_whose_answer_holds_an_id_and_no_url(world: Any) -> None:
+    session, got = await accepted(world, state("done"), sections=BY_ID, acceptance=answer(200, {"id": "j/1?"}))
+    assert got["evidence"]["job"]["status_url"] == "https://api.example.com/v1/things/j%2F1%3F/state"
+    await world.later(1)
+    assert world.facts(await job_of(world, session, got))[1] == "committed"
+    assert world.wire.requests[1].target == b"/v1/things/j%2F1%3F/state"
+
+
+async def test_an_id_that_would_climb_is_shown_and_not_followed(world: Any) -> None:
+    _, got = await accepted(world, sections=BY_ID, acceptance=answer(202, {"id": ".."}))
+    job = got["evidence"]["job"]
+    assert (job["id"], job["status_url"], job["operation_id"]) == ("..", None, None)
+    await world.later(60)
+    assert world.wire.methods == ["POST"]
+
+
 async def test_reconcile_polls_at_once_and_wait_waits(world: Any) -> None:
     session, got = await accepted(world, state("done"))
     job = await job_of(world, session, got)
@@ -270,7 +289,7 @@ async def test_a_late_acceptance_opens_its_job(world: Any) -> None:
     assert world.facts(await job_of(world, session, late))[1] == "committed"
 
 
-TERMS = Job("/id", None, "/state", {"done": Outcome.COMMITTED, "2": Outcome.REJECTED})  # type: ignore[arg-type]
+TERMS = Job("/id", None, None, "/state", {"done": Outcome.COMMITTED, "2": Outcome.REJECTED})
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,10 @@ import pytest
 
 from affidavit.broker.contract import parse
 from affidavit.broker.contract.model import Reconcile
+from affidavit.broker.limits import Limits
 from affidavit.broker.lookup import Worth, found, names, query
 from affidavit.broker.signs import Answer
+from affidavit.broker.target import parse_http
 
 HEAD = """
 id = "test.lookup"
@@ -36,6 +38,7 @@ rejected = ["failed"]
 """
 BY_NAME = 'url = "https://api.example.com/v1/things/{operation_id}"\n'
 SURE = 'absent = { means = "rejected", after = "60s" }\n'
+ASKED = parse_http("https://api.example.com/v1/things?x=1", Limits())
 VALUES = {"operation_id": "op-1", "idempotency_key": "k"}
 
 
@@ -113,15 +116,28 @@ def test_absence_is_a_refusal_only_by_the_contract_and_in_its_time(age_s: float,
 
 
 def test_the_query_is_filled_whole_or_not_at_all() -> None:
-    made = query(terms(LIST), {"operation_id": "a b/c"})
+    made = query(terms(LIST), {"operation_id": "a b/c"}, ASKED)
     assert made is not None
     assert made.told() == {"method": "GET", "url": "https://api.example.com/v1/things?ref=a%20b%2Fc"}
-    assert query(terms(LIST), {}) is None
+    assert query(terms(LIST), {}, ASKED) is None
     post = 'method = "POST"\nurl = "https://api.example.com/q"\n'
     with_body = terms(post + 'body = \'{"key":"{idempotency_key}"}\'\n')
-    assert query(with_body, {}) is None
-    made = query(with_body, {"idempotency_key": 'a"b'})
+    assert query(with_body, {}, ASKED) is None
+    made = query(with_body, {"idempotency_key": 'a"b'}, ASKED)
     assert made is not None
     assert made.told() == {"method": "POST", "url": "https://api.example.com/q", "body": '{"key":"a\\"b"}'}
     assert names(with_body) == {"idempotency_key"}
     assert names(terms(LIST)) == {"operation_id"}
+
+
+def test_a_query_at_the_actions_own_origin() -> None:
+    made = query(terms('url = "/v2/{path:2}?op={operation_id}"\n'), {"operation_id": "op-1"}, ASKED)
+    assert made is not None
+    assert made.url == "https://api.example.com/v2/things?op=op-1"
+    made = query(terms('url = "/{path}"\n'), {}, ASKED)
+    assert made is not None
+    assert made.url == "https://api.example.com/v1/things"
+
+
+def test_a_value_that_would_climb_is_no_query() -> None:
+    assert query(terms(BY_NAME), {"operation_id": ".."}, ASKED) is None

@@ -281,6 +281,37 @@ async def test_a_look_up_by_what_the_answer_said(world: Any) -> None:
     assert looked["evidence"]["looked_up"]["worth"] == "settles"
 
 
+@pytest.mark.parametrize("restarted", [False, True])
+async def test_a_look_up_takes_a_part_of_the_actions_path(world: Any, restarted: bool) -> None:
+    """The action's own origin and path are in its record, so a restart asks for the same URL."""
+    things = contract('[reconcile]\nurl = "/v2/{path:2}/ours?op={operation_id}"\n')
+    await world.adopt(things.replace("/v1/things", "/v1/*"))
+    await world.credential()
+    session = world.session()
+    world.script(HANG_UP)
+    got = await world.ask(session, **POST, url="https://api.example.com/v1/t%C3%A9%2F1?x=1")
+    asked = "https://api.example.com/v2/t%C3%A9%2F1/ours?op=op-1"
+    assert got["evidence"]["reconcile"] == {"available": True, "method": "GET", "url": asked}
+    if restarted:
+        await world.restart()
+        session = world.session()
+    world.script(answer(200, {"id": 1}))
+    settled = await world.look(session, got["invocation_id"])
+    assert world.facts(settled)[1:3] == ("committed", "SETTLED_BY_QUERY")
+    assert world.wire.requests[0].target == b"/v2/t%C3%A9%2F1/ours?op=op-1"
+    assert dict(world.wire.requests[0].headers)[b"Authorization"] == b"Bearer planted-secret-9fK2"
+
+
+async def test_a_path_that_is_shorter_than_its_look_up_has_none(world: Any) -> None:
+    await world.adopt(contract('[reconcile]\nurl = "/v2/{path:3}"\n'))
+    session = world.session()
+    world.script(HANG_UP)
+    got = await world.ask(session, **POST)
+    assert got["evidence"]["reconcile"] == {"available": False}
+    assert world.facts(await world.look(session, got["invocation_id"]))[1] == "unknown"
+    assert len(world.wire.requests) == 1
+
+
 async def test_a_look_up_elsewhere_goes_without_the_credential(world: Any) -> None:
     lookup = '[reconcile]\nmethod = "POST"\nurl = "https://audit.example.net/q"\nbody = \'{"op":"{operation_id}"}\'\n'
     await world.adopt(contract(lookup))

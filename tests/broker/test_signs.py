@@ -9,10 +9,13 @@ import pytest
 
 from affidavit.broker.contract import Contract, parse
 from affidavit.broker.contract.model import Place, PlaceKind
+from affidavit.broker.limits import Limits
 from affidavit.broker.outcome import Meaning, status_verdict
 from affidavit.broker.signs import UNREADABLE, Answer, job_reference, judged, reads_body
+from affidavit.broker.target import parse_http
 from affidavit.broker.terms import Code, Outcome, Retry
 
+ASKED = parse_http("https://api.example.com/v1/things", Limits())
 HEAD = """
 id = "test.signs"
 source = "https://docs.example.com/"
@@ -147,6 +150,7 @@ def test_a_status_refused_before_any_work() -> None:
 
 
 JOB = '[job]\npointer = "/id"\nstatus_url = "/url"\nstate = "/state"\nstates = { done = "committed" }\n'
+BY_ID = JOB.replace('status_url = "/url"', 'url = "/{path:1}/jobs/{result:/id}"')
 BY_HEADER = JOB.replace('pointer = "/id"\n', "").replace('"/url"', '"header:Location"')
 
 
@@ -163,6 +167,11 @@ BY_HEADER = JOB.replace('pointer = "/id"\n', "").replace('"/url"', '"header:Loca
         (JOB, 202, {"id": True, "url": ""}, {}, None),
         (JOB, 202, {"id": "x" * 300}, {}, None),
         (JOB, 409, {"id": "j1", "url": "/jobs/j1"}, {}, None),
+        (JOB, 202, {"id": "j1", "url": "//["}, {}, ("j1", "//[")),
+        (BY_ID, 201, {"id": "j/1", "url": "/other"}, {}, ("j/1", "https://api.example.com/v1/jobs/j%2F1")),
+        (BY_ID, 202, {"id": 7}, {}, ("7", "https://api.example.com/v1/jobs/7")),
+        (BY_ID, 202, {"id": ".."}, {}, ("..", None)),
+        (BY_ID, 202, {"other": 7}, {}, None),
         (BY_HEADER, 202, {}, {"location": "../j/2"}, (None, "https://api.example.com/j/2")),
         (BY_HEADER, 200, {}, {"location": "/j/2"}, None),
     ],
@@ -173,7 +182,7 @@ def test_the_reference_of_a_job(
     of = contract(more)
     assert of.job is not None
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    found = job_reference(of.job, Answer(status, headers, data), "https://api.example.com/v1/things")
+    found = job_reference(of.job, Answer(status, headers, data), ASKED)
     assert (None if found is None else (found.job_id, found.status_url)) == job
 
 

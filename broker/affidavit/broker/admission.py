@@ -640,7 +640,7 @@ def _lookup(checked: _Checked) -> dict[str, Any] | None:
         "idempotency_key": checked.key,
         "correlation_id": checked.ask.correlation_id,
     }
-    asked = query(look, {name: value for name, value in values.items() if value is not None})
+    asked = query(look, {name: value for name, value in values.items() if value is not None}, checked.ask.target)
     return asked.told() if asked is not None else None
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from affidavit.broker.contract.model import Batch
@@ -51,13 +52,14 @@ def outcomes(batch: Batch, keys: Sequence[str], outcome: Outcome, answer: Answer
     """The items of a batch whose answer is complete; `outcome` is the whole's."""
     if outcome is Outcome.UNKNOWN:
         return tuple(Item(key, Outcome.UNKNOWN, "the answer decides nothing") for key in keys)
-    rows = answer.pointed(batch.results)
-    if not isinstance(rows, list):
+    rows = _rows(batch, answer)
+    if rows is None:
         if outcome is Outcome.REJECTED:
             return _all(keys, Outcome.REJECTED, f"status {answer.status}")
-        why = "its part of the answer could not be read" if rows is UNREADABLE else "the answer has no results"
+        unread = answer.document is UNREADABLE
+        why = "its part of the answer could not be read" if unread else "the answer has no results"
         return tuple(Item(key, Outcome.UNKNOWN, why) for key in keys)
-    items = tuple(_by_key(batch, keys, rows) if batch.key is not None else _by_position(batch, keys, rows))
+    items = tuple(_by_key(batch.key, keys, rows) if batch.key is not None else _by_position(keys, rows))
     return _whole(items) if batch.atomic else items
 
 
@@ -71,33 +73,66 @@ def _all(keys: Sequence[str], outcome: Outcome, why: str) -> tuple[Item, ...]:
     return tuple(Item(key, outcome, why, Source.REMOTE_RESPONSE) for key in keys)
 
 
-def _by_key(batch: Batch, keys: Sequence[str], rows: Sequence[Any]) -> list[Item]:
-    assert batch.key is not None
-    found = [_key(row, batch.key) for row in rows]
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A result: where it stands in the answer, what it is, and what it says."""
+
+    value: Any
+    outcome: Outcome
+    why: str
+
+    def item(self, key: str) -> Item:
+        return Item(key, self.outcome, self.why, None if self.outcome is Outcome.UNKNOWN else Source.REMOTE_RESPONSE)
+
+
+def _rows(batch: Batch, answer: Answer) -> list[_Row] | None:
+    """The results of an answer; None where it has no list of them. Of two lists one may be left out."""
+    if batch.results is not None:
+        rows = answer.pointed(batch.results)
+        return [_said(batch, row) for row in rows] if isinstance(rows, list) else None
+    assert batch.successes is not None, "the results stand in one list or in two"
+    assert batch.failures is not None, "the results stand in one list or in two"
+    pairs = ((Outcome.COMMITTED, batch.successes), (Outcome.REJECTED, batch.failures))
+    lists = [(outcome, pointer, answer.pointed(pointer)) for outcome, pointer in pairs]
+    if not any(isinstance(rows, list) for _, _, rows in lists):
+        return None
+    if any(not isinstance(rows, list) and rows is not MISSING and rows is not None for _, _, rows in lists):
+        return None
+    return [
+        _Row(row, outcome, f"it stands in {pointer}")
+        for outcome, pointer, rows in lists
+        if isinstance(rows, list)
+        for row in rows
+    ]
+
+
+def _said(batch: Batch, row: Any) -> _Row:
+    terms = batch.outcome
+    assert terms is not None, "results in one list say their outcome"
+    state = find(row, terms.pointer)
+    for outcome, words in ((Outcome.COMMITTED, terms.committed), (Outcome.REJECTED, terms.rejected)):
+        if any(same(state, word) for word in words):
+            return _Row(row, outcome, f"{terms.pointer} is {_shown(state)}")
+    return _Row(row, Outcome.UNKNOWN, f"{terms.pointer} is {_shown(state)}")
+
+
+def _by_key(pointer: str, keys: Sequence[str], rows: Sequence[_Row]) -> list[Item]:
+    found = [_key(row.value, pointer) for row in rows]
     times = Counter(found)
     by_key = {key: row for key, row in zip(found, rows, strict=True) if key is not None and times[key] == 1}
     return [
-        _item(batch, key, by_key[key])
+        by_key[key].item(key)
         if key in by_key
         else Item(key, Outcome.UNKNOWN, "two results have its key" if times[key] else "no result has its key")
         for key in keys
     ]
 
 
-def _by_position(batch: Batch, keys: Sequence[str], rows: Sequence[Any]) -> list[Item]:
+def _by_position(keys: Sequence[str], rows: Sequence[_Row]) -> list[Item]:
     if len(rows) > len(keys):
         return [Item(key, Outcome.UNKNOWN, "there are more results than items") for key in keys]
-    told = [_item(batch, key, row) for key, row in zip(keys, rows, strict=False)]
+    told = [row.item(key) for key, row in zip(keys, rows, strict=False)]
     return told + [Item(key, Outcome.UNKNOWN, "the results end before it") for key in keys[len(rows) :]]
-
-
-def _item(batch: Batch, key: str, row: Any) -> Item:
-    state = find(row, batch.outcome.pointer)
-    said = f"{batch.outcome.pointer} is {_shown(state)}"
-    for outcome, words in ((Outcome.COMMITTED, batch.outcome.committed), (Outcome.REJECTED, batch.outcome.rejected)):
-        if any(same(state, word) for word in words):
-            return Item(key, outcome, said, Source.REMOTE_RESPONSE)
-    return Item(key, Outcome.UNKNOWN, said)
 
 
 def _whole(items: tuple[Item, ...]) -> tuple[Item, ...]:

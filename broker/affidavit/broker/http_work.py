@@ -151,7 +151,7 @@ class HttpWork:
             return Findings()
         job = None
         if contract.job is not None and verdict.code is Code.JOB_ACCEPTED:
-            job = job_reference(contract.job, answer, bound.target.url)
+            job = job_reference(contract.job, answer, bound.target)
         items = None
         if contract.batch is not None and bound.items is not None:
             items = outcomes(contract.batch, bound.items, verdict.outcome, answer)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 from affidavit.broker.contract.model import Reconcile, Row, Template
 from affidavit.broker.contract.pointer import MISSING, find, same
 from affidavit.broker.signs import Answer
+from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import Outcome, Retry
 
 SHOWN_MAX = 80
@@ -77,9 +78,10 @@ class Query:
         return told if self.body is None else {**told, "body": self.body}
 
 
-def query(terms: Reconcile, values: Mapping[str, str]) -> Query | None:
-    """The status query; None while one of its placeholders has no value, and for a command."""
-    url = terms.url.fill_url(values) if terms.url is not None else None
+def query(terms: Reconcile, values: Mapping[str, str], asked: HttpTarget) -> Query | None:
+    """The status query of an action that asked `asked`; None while one of its placeholders has no value, and for a
+    command."""
+    url = terms.url.fill_url(values, asked) if terms.url is not None else None
     body = fill_json(terms.body, values) if terms.body is not None else None
     if url is None or (terms.body is not None and body is None):
         return None
@@ -91,12 +93,12 @@ def command(terms: Reconcile, values: Mapping[str, str]) -> str | None:
 
     A value goes in as one word of a shell, whatever stands in it.
     """
-    return _fill(terms.command, values, shlex.quote) if terms.command is not None else None
+    return terms.command.fill(values, shlex.quote) if terms.command is not None else None
 
 
 def fill_json(template: Template, values: Mapping[str, str]) -> str | None:
     """A body with each placeholder as the inside of a JSON string, so that no value ends the string it stands in."""
-    return _fill(template, values, lambda value: json.dumps(value)[1:-1])
+    return template.fill(values, lambda value: json.dumps(value)[1:-1])
 
 
 def names(terms: Reconcile) -> frozenset[str]:
@@ -133,7 +135,7 @@ def found(terms: Reconcile, values: Mapping[str, str], answer: Answer | None, *,
 def _is_ours(where: Row, values: Mapping[str, str], row: Any) -> bool:
     equals = where.equals
     if isinstance(equals, Template):
-        filled = _fill(equals, values, str)
+        filled = equals.fill(values, str)
         return filled is not None and same(find(row, where.pointer), filled)
     return same(find(row, where.pointer), equals)
 
@@ -160,12 +162,3 @@ def _absent(terms: Reconcile, age_s: float) -> Finding:
     if age_s < absent.after_s:
         return Finding(Worth.ABSENT, f"it is not there, {max(0.0, age_s):.0f} s after the dispatch: too early to count")
     return Finding(Worth.SETTLES, "it is not there", Outcome.REJECTED, Retry.BACKOFF)
-
-
-def _fill(template: Template, values: Mapping[str, str], written: Callable[[str], str]) -> str | None:
-    if any(name not in values for name in template.names):
-        return None
-    text = template.text
-    for name in template.names:
-        text = text.replace(f"{{{name}}}", written(values[name]))
-    return text

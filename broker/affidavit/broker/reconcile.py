@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from affidavit.broker import events as ev
 from affidavit.broker.advice import Operation, retry_now
 from affidavit.broker.contract import Contract
-from affidavit.broker.contract.model import HttpMatch, Reconcile
+from affidavit.broker.contract.model import RESULT_NAME, HttpMatch, Reconcile
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json
 from affidavit.broker.errands import CommandErrand, Errand, Ran, reach
 from affidavit.broker.lookup import Finding, Worth, command, found, names, pauses, query
@@ -23,6 +23,7 @@ from affidavit.broker.refusal import Refused
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.signs import READ_MAX
 from affidavit.broker.ssh_admission import way_to
+from affidavit.broker.target import parse_http
 from affidavit.broker.terms import Code, Micros, OperationId, Outcome, Retry, Source, State
 from affidavit.journal import JournalPoisoned
 
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
 AT_ONCE = 8
 """Look-ups of different operations that run at the same time."""
-
-RESULT_NAME = "result:"
-"""Begins the placeholders that are filled from the action's own answer."""
 
 
 class Reconciler:
@@ -126,11 +124,11 @@ class Reconciler:
         if terms.command is not None:
             run = self._command(record, contract, command(terms, values))
             return (run, values) if run is not None else None
-        asked = query(terms, values)
         private = isinstance(contract.match, HttpMatch) and contract.match.private
-        if asked is None:
-            return None
         try:
+            asked = query(terms, values, parse_http(str((record.target or {}).get("url")), core.limits))
+            if asked is None:
+                return None
             target, credential, leave = reach(core, record, asked.url, private=private)
         except Refused:
             return None

@@ -12,10 +12,11 @@ from enum import Enum
 from typing import Any
 from urllib.parse import urljoin
 
-from affidavit.broker.contract.model import Contract, Job, Place, PlaceKind, Sign
+from affidavit.broker.contract.model import RESULT_NAME, Contract, Job, Place, PlaceKind, Sign
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json, same
 from affidavit.broker.events import JobReference
 from affidavit.broker.outcome import Meaning, Verdict, advice_unknown, status_verdict
+from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import Code, Outcome, Phase, Retry
 
 READ_MAX = 1024 * 1024
@@ -81,7 +82,7 @@ def judged(verdict: Verdict, answer: Answer, contract: Contract, meaning: Meanin
     if applied is UNREADABLE:
         return _undecided(meaning)
     verdict = _moved(verdict, Outcome.COMMITTED, meaning) if applied else _by_body(verdict, answer, contract, meaning)
-    if verdict.outcome is Outcome.COMMITTED and contract.job is not None and job_reference(contract.job, answer, ""):
+    if verdict.outcome is Outcome.COMMITTED and contract.job is not None and _accepts(contract.job, answer):
         return replace(verdict, code=Code.JOB_ACCEPTED, retry=Retry.NEVER)
     return verdict
 
@@ -100,21 +101,39 @@ def reads_body(contract: Contract) -> bool:
     )
 
 
-def job_reference(job: Job, answer: Answer, asked: str) -> JobReference | None:
+def job_reference(job: Job, answer: Answer, asked: HttpTarget) -> JobReference | None:
     """What a 2xx answer says of the job that it accepted; None where it names none (R7).
 
     Where the contract names a pointer, only the id that stands there makes a reference, also in a 202; where it names
-    none, a 202 alone does. `asked` is the request's URL, against which a relative status URL is read (RFC 3986, 5).
+    none, a 202 alone does. `asked` is the request's, against which a relative status URL is read (RFC 3986, 5).
     """
-    if answer.status // 100 != 2:
+    if not _accepts(job, answer):
         return None
-    job_id = _text(answer.pointed(job.pointer), JOB_ID_MAX) if job.pointer is not None else None
-    if job_id is None and (job.pointer is not None or answer.status != 202):
-        return None
+    job_id, url = _job_id(job, answer), _status_url(job, answer, asked)
+    return JobReference(job_id, url) if job_id is not None or url is not None else None
+
+
+def _accepts(job: Job, answer: Answer) -> bool:
+    if job.pointer is None:
+        return answer.status == 202
+    return answer.status // 100 == 2 and _job_id(job, answer) is not None
+
+
+def _job_id(job: Job, answer: Answer) -> str | None:
+    return _text(answer.pointed(job.pointer), JOB_ID_MAX) if job.pointer is not None else None
+
+
+def _status_url(job: Job, answer: Answer, asked: HttpTarget) -> str | None:
+    if job.url is not None:
+        pointers = {name: name.removeprefix(RESULT_NAME) for name in job.url.names if name.startswith(RESULT_NAME)}
+        found = {name: _text(answer.pointed(pointer), JOB_ID_MAX) for name, pointer in pointers.items()}
+        return job.url.fill_url({name: value for name, value in found.items() if value is not None}, asked)
+    assert job.status_url is not None, "one of them is there"
     url = _text(answer.at(job.status_url), URL_MAX)
-    if job_id is None and url is None:
-        return None
-    return JobReference(job_id, urljoin(asked, url) if url is not None else None)
+    try:
+        return urljoin(asked.url, url) if url is not None else None
+    except ValueError:
+        return url
 
 
 def _text(value: Any, most: int) -> str | None:

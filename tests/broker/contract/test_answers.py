@@ -33,6 +33,18 @@ def test_a_write_with_all_three() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("/{path}", "GET the same URL"),
+        ("/v1/apps/{path:3}/machines?op={operation_id}", "GET /v1/apps/{path:3}/machines by our operation id"),
+        ("/{path}/{operation_id}", "GET /{path}/{operation_id}"),
+    ],
+)
+def test_a_look_up_at_the_actions_own_origin(url: str, says: str) -> None:
+    assert three(WRITE + look_up(url))[1] == (says, True)
+
+
 def test_a_write_with_none() -> None:
     nothing = [("Nothing", False), ("Nothing", False), ("Only the record that the request was sent", False)]
     assert three(WRITE) == nothing

@@ -16,9 +16,12 @@ import pytest
 
 from affidavit.broker import adopted
 from affidavit.broker.adopted import built_in
+from affidavit.broker.batch import item_keys, outcomes
 from affidavit.broker.contract import Contract, ContractSet, Standing, parse
 from affidavit.broker.contract.model import HttpMatch, Idempotent, PlaceKind
 from affidavit.broker.limits import Limits
+from affidavit.broker.lookup import query
+from affidavit.broker.signs import Answer, job_reference
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import Effect, Outcome
 from affidavit.resources.contracts import texts
@@ -144,6 +147,7 @@ REQUESTS: list[tuple[str, str, Any, str]] = [
     ("POST", "https://acme.atlassian.net/rest/api/3/search/jql", None, "jira.issues.search"),
     ("POST", "https://api.notion.com/v1/pages", None, "notion.write"),
     ("POST", "https://api.openai.com/v1/responses", None, "openai.create"),
+    ("POST", "https://api.openai.com/v1/responses", {"background": True}, "openai.responses.background"),
     ("POST", "https://api.anthropic.com/v1/messages", None, "anthropic.messages.create"),
     ("POST", "https://api.anthropic.com/v1/messages/batches", None, "anthropic.batches.create"),
     ("GET", "https://api.anthropic.com/v1/messages/batches/msgbatch_1", None, "anthropic.batches.read"),
@@ -178,8 +182,16 @@ REQUESTS: list[tuple[str, str, Any, str]] = [
     ("POST", "https://api.vercel.com/v13/deployments", None, "vercel.write"),
     ("POST", "https://api.netlify.com/api/v1/sites", None, "netlify.write"),
     ("POST", "https://api.heroku.com/apps", None, "heroku.write"),
+    ("POST", "https://api.heroku.com/apps/web/builds", None, "heroku.builds.create"),
     ("POST", "https://acme.myshopify.com/admin/api/2026-10/graphql.json", None, "shopify.graphql"),
     ("PUT", "https://registry-1.docker.io/v2/acme/web/manifests/1.2", None, "oci.dockerhub.manifest.put"),
+    (
+        "PUT",
+        f"https://registry-1.docker.io/v2/acme/web/manifests/sha256:{'a' * 64}",
+        None,
+        "oci.dockerhub.manifest.put.digest",
+    ),
+    ("PUT", f"https://ghcr.io/v2/acme/web/manifests/sha256:{'a' * 64}", None, "oci.ghcr.manifest.put.digest"),
     ("HEAD", "https://registry-1.docker.io/v2/acme/web/manifests/1.2", None, "oci.dockerhub.manifest.read"),
     ("PUT", "https://ghcr.io/v2/acme/team/web/manifests/1.2", None, "oci.ghcr.manifest.put"),
     ("GET", "https://ghcr.io/v2/acme/web/manifests/1.2", None, "oci.ghcr.manifest.read"),
@@ -189,6 +201,8 @@ REQUESTS: list[tuple[str, str, Any, str]] = [
     ("POST", "https://api.datadoghq.com/api/v1/events", None, "datadog.write"),
 ]
 
+
+BY_HEADER = "aws.sqs.batch.send"
 
 TOLD_BY = {
     "safe_repeat": ("retry", "mechanism"),
@@ -273,8 +287,75 @@ def test_a_request_falls_under_the_contract_that_is_meant_for_it(
     assert ContractSet(built_in()).match(method, target, (), content).id == contract_id
 
 
+def test_a_batch_for_a_queue_is_told_by_its_header() -> None:
+    target = parse_http("https://sqs.eu-west-1.amazonaws.com/", Limits())
+    headers = (("x-amz-target", "AmazonSQS.SendMessageBatch"),)
+    assert ContractSet(built_in()).match("POST", target, headers, b"{}").id == BY_HEADER
+
+
 def test_every_contract_is_met_by_a_request_of_the_table() -> None:
-    assert {row[3] for row in REQUESTS} - {"default.read", "default.write"} == set(IDS)
+    assert {row[3] for row in REQUESTS} - {"default.read", "default.write"} | {BY_HEADER} == set(IDS)
+
+
+@pytest.mark.parametrize(
+    ("contract_id", "asked", "url"),
+    [
+        (
+            "fly.machines.create",
+            "https://api.machines.dev/v1/apps/web/machines",
+            "https://api.machines.dev/v1/apps/web/machines?metadata.operation_id=op-1",
+        ),
+        (
+            "oci.ghcr.manifest.put.digest",
+            "https://ghcr.io/v2/acme/team/web/manifests/sha256:abc",
+            "https://ghcr.io/v2/acme/team/web/manifests/sha256:abc",
+        ),
+    ],
+)
+def test_a_look_up_asks_where_the_action_went(contract_id: str, asked: str, url: str) -> None:
+    terms = by_id()[contract_id].reconcile
+    assert terms is not None
+    made = query(terms, {"operation_id": "op-1"}, parse_http(asked, Limits()))
+    assert made is not None
+    assert made.url == url
+
+
+@pytest.mark.parametrize(
+    ("contract_id", "asked", "url"),
+    [
+        (
+            "anthropic.batches.create",
+            "https://api.anthropic.com/v1/messages/batches",
+            "https://api.anthropic.com/v1/messages/batches/x_1",
+        ),
+        (
+            "openai.responses.background",
+            "https://api.openai.com/v1/responses",
+            "https://api.openai.com/v1/responses/x_1",
+        ),
+        (
+            "heroku.builds.create",
+            "https://api.heroku.com/apps/web/builds",
+            "https://api.heroku.com/apps/web/builds/x_1",
+        ),
+    ],
+)
+def test_a_job_is_asked_for_by_its_id(contract_id: str, asked: str, url: str) -> None:
+    job = by_id()[contract_id].job
+    assert job is not None
+    reference = job_reference(job, Answer(200, {}, b'{"id":"x_1"}'), parse_http(asked, Limits()))
+    assert reference is not None
+    assert (reference.job_id, reference.status_url) == ("x_1", url)
+
+
+def test_a_queues_batch_tells_its_items_apart() -> None:
+    batch = by_id()[BY_HEADER].batch
+    assert batch is not None
+    keys = item_keys(batch, b'{"Entries":[{"Id":"a"},{"Id":"b"},{"Id":"c"}]}')
+    assert keys == ("a", "b", "c")
+    answer = Answer(200, {}, b'{"Successful":[{"Id":"b","MessageId":"1"}],"Failed":[{"Id":"a","SenderFault":true}]}')
+    items = outcomes(batch, keys, Outcome.COMMITTED, answer)
+    assert [str(item.outcome) for item in items] == ["rejected", "committed", "unknown"]
 
 
 @pytest.mark.parametrize("contract_id", IDS)

@@ -297,6 +297,9 @@ HTTP_TOP = 'source = "s"\nchecked = 2026-11-30\n' + LEAST
 WRITE = len(HTTP_TOP.splitlines())
 
 
+STATES = "state = '/s'\nstates = { a = 'committed' }"
+
+
 @pytest.mark.parametrize(
     ("added", "key", "line", "says"),
     [
@@ -360,7 +363,18 @@ WRITE = len(HTTP_TOP.splitlines())
         ("[verdict]\nproxy_status = true", "verdict.proxy_status", 2, '"trusted"'),
         ("[answers]\non_connection_death = ' '", "answers.on_connection_death", 2, "1 to 160"),
         ('[answers]\non_connection_death = "a\\u202Eb"', "answers.on_connection_death", 2, "cannot be seen"),
-        ("[job]\nstate = '/s'\nstates = { a = 'committed' }", "job.status_url", 1, "is missing"),
+        ("[job]\nstate = '/s'\nstates = { a = 'committed' }", "job", 1, "names none of `status_url`, `url`"),
+        (
+            "[job]\nstatus_url = '/u'\nurl = '/j/{result:/id}'\nstate = '/s'\nstates = { a = 'committed' }",
+            "job.url",
+            3,
+            "stands beside `status_url`",
+        ),
+        ("[job]\nurl = 'https://a.b/{result:/id}'\n" + STATES, "job.url", 2, "begin with one slash"),
+        ("[job]\nurl = '//a.b/{result:/id}'\n" + STATES, "job.url", 2, "begin with one slash"),
+        ("[job]\nurl = '/jobs'\n" + STATES, "job.url", 2, "names nothing of the answer"),
+        ("[job]\nurl = '/jobs/{result:/id}/{operation_id}'\n" + STATES, "job.url", 2, "not of the answer"),
+        ("[job]\nurl = '/../{result:/id}'\n" + STATES, "job.url", 2, "climbs above its root"),
         ("[job]\nstatus_url = '/u'\nstate = '/s'\nstates = {}", "job.states", 4, "table with entries"),
         ("[job]\nstatus_url = '/u'\nstate = '/s'\nstates = { a = 'done' }", "job.states.a", 4, "committed"),
         (
@@ -368,6 +382,27 @@ WRITE = len(HTTP_TOP.splitlines())
             "batch",
             1,
             "`key`",
+        ),
+        ("[batch]\nby = 'position'\nitems = ''", "batch", 1, "names none of `results`, `successes`"),
+        ("[batch]\nby = 'position'\nitems = ''\nresults = ''", "batch", 1, "has `results`, and no `outcome`"),
+        (
+            "[batch]\nby = 'key'\nkey = '/k'\nitems = ''\nsuccesses = '/s'",
+            "batch",
+            1,
+            "has `successes`, and no `failures`",
+        ),
+        (
+            "[batch]\nby = 'key'\nkey = '/k'\nitems = ''\nsuccesses = '/s'\nfailures = '/f'\n"
+            "outcome = { pointer = '', committed = [1] }",
+            "batch.outcome",
+            7,
+            "goes only with `results`",
+        ),
+        (
+            "[batch]\nby = 'position'\nitems = ''\nsuccesses = '/s'\nfailures = '/f'",
+            "batch.by",
+            2,
+            "stands in one of two lists",
         ),
         (
             "[batch]\nby = 'position'\nitems = ''\nresults = ''\nkey = ''\noutcome = { pointer = '', committed = [1] }",
@@ -388,7 +423,12 @@ WRITE = len(HTTP_TOP.splitlines())
         ("[reconcile]\nurl = 'https://a.b/{operation}'", "reconcile.url", 2, "unknown placeholder {operation}"),
         ("[reconcile]\nurl = 'https://a.b/{result:id}'", "reconcile.url", 2, "unknown placeholder {result:id}"),
         ("[reconcile]\nurl = 'https://{operation_id}.b/'", "reconcile.url", 2, "in its host or port"),
-        ("[reconcile]\nurl = '/v1/x'", "reconcile.url", 2, "not a URL"),
+        ("[reconcile]\nurl = 'v1/x'", "reconcile.url", 2, "not a URL"),
+        ("[reconcile]\nurl = '//a.b/x'", "reconcile.url", 2, "begin with one slash"),
+        ("[reconcile]\nurl = 'https://a.b/{path:1}'", "reconcile.url", 2, "unknown placeholder {path:1}"),
+        ("[reconcile]\nurl = '/{path:0}'", "reconcile.url", 2, "unknown placeholder {path:0}"),
+        ("[reconcile]\nurl = '/x?p={path}'", "reconcile.url", 2, "the whole path in its query"),
+        ("[reconcile]\nmethod = 'POST'\nurl = '/x'\nbody = '{path:1}'", "reconcile.body", 4, "unknown placeholder"),
         ("[reconcile]\nurl = 'https://a.b/{idempotency_key}'", "reconcile.url", 2, "the contract has none"),
         (
             "[reconcile]\nurl = 'https://a.b/'\nwhere = { pointer = '/k', equals = '{idempotency_key}' }",

@@ -17,10 +17,10 @@ from affidavit.broker.contract import (
     plant_ids,
     plant_key,
 )
-from affidavit.broker.contract.model import Template
+from affidavit.broker.contract.model import PLACEHOLDER, Template
 from affidavit.broker.limits import Limits
 from affidavit.broker.refusal import Refused
-from affidavit.broker.target import parse_http
+from affidavit.broker.target import HttpTarget, parse_http
 from affidavit.broker.terms import Code, Micros
 
 URL = "https://api.example.com/v1/payments"
@@ -170,8 +170,51 @@ def test_ids_do_not_overrule_the_agent() -> None:
         ids('operation = "/op"', body=b'{"op":"mine"}')
 
 
+ASKED = parse_http("https://api.example.com:444/v1/apps/my%20%2Fweb&x=1/machines?a=b", Limits())
+
+
+def filled(text: str, asked: HttpTarget = ASKED, **values: str) -> str | None:
+    template = Template(text, tuple(PLACEHOLDER.findall(text)))
+    return template.fill_url({name.replace("result_", "result:/"): value for name, value in values.items()}, asked)
+
+
 def test_a_look_up_is_filled_in_as_values() -> None:
-    template = Template("https://h.example/{operation_id}?k={idempotency_key}", ("operation_id", "idempotency_key"))
-    filled = template.fill_url({"operation_id": "a/b:c", "idempotency_key": "k&{operation_id}"})
-    assert filled == "https://h.example/a%2Fb%3Ac?k=k%26%7Boperation_id%7D"
-    assert template.fill_url({"operation_id": "a"}) is None
+    text = "https://h.example/{operation_id}?k={idempotency_key}"
+    url = filled(text, operation_id="a/b:c", idempotency_key="k&{operation_id}")
+    assert url == "https://h.example/a%2Fb%3Ac?k=k%26%7Boperation_id%7D"
+    assert filled(text, operation_id="a") is None
+
+
+@pytest.mark.parametrize(
+    ("text", "url"),
+    [
+        ("/{path}", "https://api.example.com:444/v1/apps/my%20%2Fweb&x=1/machines"),
+        ("/{path}/{result:/id}", "https://api.example.com:444/v1/apps/my%20%2Fweb&x=1/machines/7"),
+        ("/v2/{path:3}/x", "https://api.example.com:444/v2/my%20%2Fweb%26x%3D1/x"),
+        ("/v2?app={path:3}", "https://api.example.com:444/v2?app=my%20%2Fweb%26x%3D1"),
+        ("/v2/{path:1}{path:2}", "https://api.example.com:444/v2/v1apps"),
+        ("/v2/{path:5}", None),
+        ("/v2/{result:/other}", None),
+    ],
+)
+def test_a_url_takes_parts_of_the_actions_own_path(text: str, url: str | None) -> None:
+    assert filled(text, result_id="7") == url
+
+
+@pytest.mark.parametrize("value", ["", ".", "..", "\ud800"])
+def test_what_cannot_stand_in_a_url_fills_none(value: str) -> None:
+    """A dot segment would climb, an empty one would ask for the list."""
+    assert filled("/v1/jobs/{result:/id}", result_id=value) is None
+    assert filled("https://api.example.com/v1/jobs/{result:/id}/state", result_id=value) is None
+
+
+def test_two_values_that_make_a_dot_segment_together() -> None:
+    assert filled("/v1/{result:/a}{result:/b}", result_a=".", result_b=".") is None
+    assert filled("/v1/x{result:/a}", result_a="..") == "https://api.example.com:444/v1/x.."
+
+
+def test_a_value_stays_what_it_is() -> None:
+    assert filled("/j/{result:/id}", result_id="../?a=b#c{path}%2e") == (
+        "https://api.example.com:444/j/..%2F%3Fa%3Db%23c%7Bpath%7D%252e"
+    )
+    assert filled("/{path:1}", parse_http("https://api.example.com", Limits())) is None

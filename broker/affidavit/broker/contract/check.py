@@ -21,7 +21,19 @@ from affidavit.broker.terms import Effect, Outcome
 def check(content: Mapping[str, Any], values: Mapping[str, Any]) -> Iterator[Fault]:
     """Every contradiction. `content` is the parsed file, `values` what `grammar.read` made of it."""
     yield from _empty_sections(content)
-    for rule in (_match, _effect, _correlation, _read, _idempotency, _headers, _verdict, _batch, _reconcile, _retry):
+    for rule in (
+        _match,
+        _effect,
+        _correlation,
+        _read,
+        _idempotency,
+        _headers,
+        _verdict,
+        _job,
+        _batch,
+        _reconcile,
+        _retry,
+    ):
         yield from rule(values)
 
 
@@ -134,6 +146,11 @@ def _signs(path: Path, entries: Sequence[Any]) -> Iterator[Fault]:
             yield Fault((*path, at, "equals"), "is not a text, as a header is", "Put it in quotes.")
 
 
+def _job(values: Mapping[str, Any]) -> Iterator[Fault]:
+    if values["job"] is not None:
+        yield from _one_of(("job",), values["job"], ("status_url", "url"))
+
+
 def _batch(values: Mapping[str, Any]) -> Iterator[Fault]:
     batch = values["batch"]
     if batch is None:
@@ -142,7 +159,21 @@ def _batch(values: Mapping[str, Any]) -> Iterator[Fault]:
         yield Fault(("batch",), 'meets results by "key" and names none', "Add `key`.")
     if batch["by"] == "position" and batch["key"] is not None:
         yield Fault(("batch", "key"), 'is not used where results are met by "position"', "Leave it out.")
-    yield from _apart(("batch", "outcome"), batch["outcome"], ("committed", "rejected"))
+    yield from _one_of(("batch",), batch, ("results", "successes"))
+    for name, beside in (("outcome", "results"), ("failures", "successes")):
+        yield from _together(batch, name, needed=batch[beside] is not None, why=f"`{beside}`")
+    if batch["successes"] is not None and batch["by"] == "position":
+        message = 'is "position", which no result has that stands in one of two lists'
+        yield Fault(("batch", "by"), message, 'Write by = "key", and name the `key`.')
+    if batch["outcome"] is not None:
+        yield from _apart(("batch", "outcome"), batch["outcome"], ("committed", "rejected"))
+
+
+def _together(batch: Mapping[str, Any], name: str, *, needed: bool, why: str) -> Iterator[Fault]:
+    if needed and batch[name] is None:
+        yield Fault(("batch",), f"has {why}, and no `{name}`", f"Add `{name}`.")
+    elif not needed and batch[name] is not None:
+        yield Fault(("batch", name), f"goes only with {why}", "Leave it out.")
 
 
 def _reconcile(values: Mapping[str, Any]) -> Iterator[Fault]:

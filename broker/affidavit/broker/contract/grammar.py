@@ -18,6 +18,9 @@ from affidavit.broker.contract.lines import Path
 from affidavit.broker.contract.model import (
     METHODS,
     NEVER_METHODS,
+    PATH,
+    PLACEHOLDER,
+    RESULT_NAME,
     Completion,
     CompletionKind,
     Idempotent,
@@ -414,30 +417,66 @@ def _retry_after(value: Any) -> RetryAfter:
     return RetryAfter(_header_place(place).name, bool(semicolon))
 
 
-_PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::[^{}]*)?)\}")
 _PLAIN_PLACEHOLDERS = ("operation_id", "idempotency_key", "correlation_id")
+_PATH = re.compile(PATH + r"(?::[1-9][0-9]?)?")
 MAX_TEMPLATE = 8 * KIB
 
 
-def _template(value: Any) -> Template:
+def _template(value: Any, allowed: Callable[[str], bool] = lambda _: False) -> Template:
+    """`allowed`: placeholders that may stand here beside those that may stand in any template."""
     written = _text(value)
     if not written or len(written.encode("utf-8", "surrogatepass")) > MAX_TEMPLATE:
         raise Wrong(f"must have 1 to {MAX_TEMPLATE} bytes")
-    names = tuple(_PLACEHOLDER.findall(written))
+    names = tuple(PLACEHOLDER.findall(written))
     for name in names:
-        if name not in _PLAIN_PLACEHOLDERS and not (name.startswith("result:") and is_pointer(name[7:]) and name[7:]):
+        if name not in _PLAIN_PLACEHOLDERS and not _is_result(name) and not allowed(name):
             raise Wrong(f"holds the unknown placeholder {{{name}}}")
     return Template(written, names)
 
 
+def _is_result(name: str) -> bool:
+    pointer = name.removeprefix(RESULT_NAME)
+    return pointer not in ("", name) and is_pointer(pointer)
+
+
+def _is_path(name: str) -> bool:
+    return _PATH.fullmatch(name) is not None
+
+
 def _url_template(value: Any) -> Template:
+    if _text(value).startswith("/"):
+        return _own_url_template(value)
     template = _template(value)
     if "{" in template.text.partition("://")[2].partition("/")[0].partition("?")[0]:
         raise Wrong("has a placeholder in its host or port, which must be written out")
+    return _checked_url(template, template.text)
+
+
+def _own_url_template(value: Any) -> Template:
+    """A URL at the action's own origin: its path and query. Only there may a part of the action's path go."""
+    template = _template(value, _is_path)
+    if not template.is_own or template.text.startswith("//"):
+        raise Wrong("does not begin with one slash")
+    if f"{{{PATH}}}" in template.text.partition("?")[2]:
+        raise Wrong("has the whole path in its query, where one segment may stand: {path:1}")
+    return _checked_url(template, f"https://origin{template.text}")
+
+
+def _checked_url(template: Template, url: str) -> Template:
     try:
-        parse_http(_PLACEHOLDER.sub("x", template.text), Limits())
+        parse_http(PLACEHOLDER.sub("x", url), Limits())
     except Refused as refused:
         raise Wrong(f"is not a URL: {refused.message}") from refused
+    return template
+
+
+def _job_url(value: Any) -> Template:
+    template = _own_url_template(value)
+    if not any(map(_is_result, template.names)):
+        raise Wrong("names nothing of the answer")
+    for name in template.names:
+        if not _is_result(name) and not _is_path(name):
+            raise Wrong(f"holds {{{name}}}, which is not of the answer or of the action's path")
     return template
 
 
@@ -477,7 +516,12 @@ IDEMPOTENT = Leaf('true, false, "name", "if-match" or "if-none-match"', _idempot
 COMPLETION = Leaf('"body", "close" or "header:NAME"; for ssh "exit_status" or "marker"', _completion)
 RETRY_AFTER = Leaf('"header:NAME" or "header:NAME;epoch"', _retry_after)
 TEMPLATE = Leaf("text with {operation_id}, {idempotency_key}, {correlation_id} or {result:/pointer}", _template)
-URL_TEMPLATE = Leaf('a URL, such as "https://api.example.com/v1/payments?ref={operation_id}"', _url_template)
+URL_TEMPLATE = Leaf(
+    'a URL, such as "https://api.example.com/v1/payments?ref={operation_id}", or, at the action\'s own origin, a path, '
+    'such as "/{path}/{operation_id}"',
+    _url_template,
+)
+JOB_URL = Leaf('a path at the action\'s own origin, such as "/v1/jobs/{result:/id}"', _job_url)
 COMMAND_TEMPLATE = Leaf("a command, such as 'releasectl status {operation_id}'", _command_template)
 SCALAR_OR_TEMPLATE = Leaf("a text, which may hold a placeholder, a number, true or false", _scalar_or_template)
 
@@ -638,7 +682,8 @@ GRAMMAR = TableOf(
             TableOf(
                 (
                     Key("pointer", POINTER),
-                    Key("status_url", HEADER_OR_POINTER, needed=True),
+                    Key("status_url", HEADER_OR_POINTER),
+                    Key("url", JOB_URL),
                     Key("state", POINTER, needed=True),
                     Key("states", MapOf(word(Outcome.COMMITTED, Outcome.REJECTED, enum=Outcome)), needed=True),
                 )
@@ -652,7 +697,9 @@ GRAMMAR = TableOf(
                 (
                     Key("by", word("key", "position"), needed=True),
                     Key("items", POINTER, needed=True),
-                    Key("results", POINTER, needed=True),
+                    Key("results", POINTER),
+                    Key("successes", POINTER),
+                    Key("failures", POINTER),
                     Key("key", POINTER),
                     Key(
                         "outcome",
@@ -663,7 +710,6 @@ GRAMMAR = TableOf(
                                 Key("rejected", _SCALARS, default=()),
                             )
                         ),
-                        needed=True,
                     ),
                     Key("atomic", BOOLEAN, default=False),
                 )

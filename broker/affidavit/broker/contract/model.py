@@ -5,15 +5,17 @@ Fields are named after the keys of the file (`docs/contracts.md`); durations end
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import date
 from enum import StrEnum
 from typing import Literal
-from urllib.parse import quote
+from urllib.parse import quote, unquote_to_bytes
 
 from affidavit.broker.contract.pattern import CommandPattern, UrlPattern
 from affidavit.broker.contract.pointer import Scalar
+from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Effect, Outcome, Retry
 
 METHODS = ("GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE")
@@ -203,8 +205,11 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Job:
+    """`status_url` is where the answer gives the URL, `url` how it is made from the answer; one of them is there."""
+
     pointer: str | None
-    status_url: Place
+    status_url: Place | None
+    url: Template | None
     state: str
     states: Mapping[str, Outcome]
 
@@ -218,13 +223,26 @@ class BatchOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Batch:
+    """Results stand in one list, `results`, and say their `outcome`; or in two, `successes` and `failures`, by key."""
+
     by: str
     """`key` or `position`."""
     items: str
-    results: str
+    results: str | None
     key: str | None
-    outcome: BatchOutcome
+    outcome: BatchOutcome | None
     atomic: bool
+    successes: str | None = None
+    failures: str | None = None
+
+
+PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::[^{}]*)?)\}")
+PATH = "path"
+"""In a URL: the path of the action's own URL without its first slash; `path:3` is its third segment."""
+RESULT_NAME = "result:"
+"""Begins the placeholders that are filled from the action's own answer."""
+OWN_URL = f"/{{{PATH}}}"
+"""The template of the action's own URL, less its query."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,14 +252,39 @@ class Template:
     text: str
     names: tuple[str, ...]
 
-    def fill_url(self, values: Mapping[str, str]) -> str | None:
-        """The URL with each placeholder percent-encoded as one segment or value; None while one has no value."""
+    def fill(self, values: Mapping[str, str], written: Callable[[str], str]) -> str | None:
+        """The text with each value as `written` puts it; None while a placeholder has no value."""
         if any(name not in values for name in self.names):
             return None
-        url = self.text
-        for name in self.names:
-            url = url.replace(f"{{{name}}}", quote(values[name], safe=""))
-        return url
+        return PLACEHOLDER.sub(lambda match: written(values[match[1]]), self.text)
+
+    @property
+    def is_own(self) -> bool:
+        """A URL at the action's own origin, written without it."""
+        return self.text.startswith("/")
+
+    def fill_url(self, values: Mapping[str, str], asked: HttpTarget) -> str | None:
+        """The URL with each placeholder percent-encoded as one segment or value, for an action that asked `asked`.
+
+        None while a placeholder has no value that can stand in a URL: an empty one and a dot segment cannot.
+        """
+        encoded = {name: _encoded(name, values, asked) for name in self.names}
+        filled = self.fill({name: value for name, value in encoded.items() if value}, str)
+        if filled is None or any(segment in (".", "..") for segment in filled.partition("?")[0].split("/")):
+            return None
+        return asked.origin + filled if self.is_own else filled
+
+
+def _encoded(name: str, values: Mapping[str, str], asked: HttpTarget) -> str | None:
+    if name == PATH:
+        return asked.path[1:]
+    if name.startswith(f"{PATH}:"):
+        segment = asked.path.split("/")[int(name.partition(":")[2]) :][:1]
+        return quote(unquote_to_bytes(segment[0]), safe="") if segment else None
+    try:
+        return quote(values[name], safe="") if name in values else None
+    except UnicodeEncodeError:
+        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -209,7 +209,7 @@ def _verdict(terms: Mapping[str, Any]) -> Verdict:
 
 
 def _batch(terms: Mapping[str, Any]) -> Batch:
-    return Batch(**{**terms, "outcome": BatchOutcome(**terms["outcome"])})
+    return Batch(**{**terms, "outcome": BatchOutcome(**terms["outcome"]) if terms["outcome"] else None})
 
 
 def _reconcile(terms: Mapping[str, Any]) -> Reconcile:
