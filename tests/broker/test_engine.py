@@ -530,7 +530,7 @@ async def test_the_same_invalid_request_is_a_loop_by_the_fifth(world: Any, monke
 
     monkeypatch.setattr(agent.asyncio, "sleep", sleep)
     session = world.session()
-    got = [await world.call(session, url="ftp://api.example.com/") for _ in range(7)]
+    got = [await world.call(session, url="ftp://api.example.com/", operation_id=f"op_{n}") for n in range(7)]
     assert [world.facts(g)[2] for g in got[:4]] == ["INVALID_TARGET"] * 4
     assert {world.facts(g)[2:] for g in got[4:]} == {("REQUEST_LOOP", "never")}
     assert len({g["invocation_id"] for g in got[4:]}) == 1

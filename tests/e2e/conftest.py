@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.e2e.ledger import CONTRACT, RULES, Ledger
 from tests.e2e.rig import (
     Home,
     Practice,
@@ -82,3 +83,23 @@ def new_home(world: World) -> Iterator[Callable[[], Home]]:
 @pytest.fixture
 def home(new_home: Callable[[], Home]) -> Home:
     return new_home()
+
+
+@pytest.fixture
+def ledger(world: World) -> Iterator[Ledger]:
+    before = dict(world.target.scripts)
+    yield Ledger(world)
+    world.target.scripts.clear()
+    world.target.scripts.update(before)
+
+
+@pytest.fixture
+def ruled(home: Home) -> Home:
+    """A home with the ledger's contracts."""
+    port = home.setting.target_port
+    for name, rest in RULES.items():
+        text = CONTRACT.format(name=name, port=port, rest=rest.format(port=port))
+        (home.places.contracts / f"recovery-{name}.toml").write_text(text)
+    adopted = home.operate("contract", "adopt", "--all")
+    assert adopted.status == 0, adopted
+    return home

@@ -8,112 +8,12 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
 
-import pytest
 from tests.e2e.conftest import World
+from tests.e2e.ledger import Ledger
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, facts, new_operation, until
-from tests.e2e.target import Call
-
-CONTRACT = """id = "recovery.{name}"
-source = "https://docs.example.com/"
-checked = 2026-11-30
-[match]
-kind = "http"
-method = ["POST"]
-url = "http://127.0.0.1:{port}/{name}"
-[effect]
-kind = "write"
-[approval]
-mode = "never"
-{rest}
-"""
-KEY = '[idempotency]\nheader = "Idempotency-Key"\nretention = "24h"\n'
-LOOKUP = """
-[correlation]
-operation = "/op"
-[reconcile]
-url = "http://127.0.0.1:{port}/found?op={{operation_id}}"
-each = "/rows"
-where = {{ pointer = "/op", equals = "{{operation_id}}" }}
-"""
-JOB = """
-[job]
-pointer = "/id"
-status_url = "/url"
-state = "/state"
-states = {{ done = "committed" }}
-"""
-RULES = {
-    "keyed": KEY,
-    "twice": KEY + "[retry]\nattempts = 2\n",
-    "plain": "",
-    "seen": LOOKUP,
-    "jobs": JOB,
-    "own": KEY + "[retry]\nautomatic = true\n",
-}
-
-
-class Ledger:
-    """What the target has done, by path: one effect for each key or, without one, for each request."""
-
-    def __init__(self, world: World) -> None:
-        self.effects: list[tuple[str, str]] = []
-        self.losing = 0
-        """How many more answers are lost, after the effect."""
-        self.polls = 0
-        scripts = world.target.scripts
-        for name in RULES:
-            scripts[f"/{name}"] = self.apply
-        scripts["/found"] = self.found
-        scripts["/job"] = self.job
-
-    def apply(self, call: Call) -> None:
-        key = call.arrival.header("Idempotency-Key")
-        effect = (call.arrival.path, key or f"request {len(self.effects)}")
-        if effect not in self.effects:
-            self.effects.append(effect)
-        if self.losing:
-            self.losing -= 1
-            return
-        if call.arrival.path == "/jobs":
-            call.answer(202, b'{"id":"j1","url":"/job"}')
-        else:
-            call.answer(201, b'{"id":1}')
-
-    def found(self, call: Call) -> None:
-        (operation,) = parse_qs(urlsplit(call.arrival.path).query)["op"]
-        rows = [{"op": operation}] if self.effects else []
-        call.answer(200, json.dumps({"rows": rows}).encode())
-
-    def job(self, call: Call) -> None:
-        self.polls += 1
-        if self.polls <= 2:
-            call.answer(503, b"")
-        else:
-            call.answer(200, b'{"state":"done"}')
-
-
-@pytest.fixture
-def ledger(world: World) -> Iterator[Ledger]:
-    before = dict(world.target.scripts)
-    yield Ledger(world)
-    world.target.scripts.clear()
-    world.target.scripts.update(before)
-
-
-@pytest.fixture
-def ruled(home: Home) -> Home:
-    """A home with the contracts of this module."""
-    port = home.setting.target_port
-    for name, rest in RULES.items():
-        text = CONTRACT.format(name=name, port=port, rest=rest.format(port=port))
-        (home.places.contracts / f"recovery-{name}.toml").write_text(text)
-    adopted = home.operate("contract", "adopt", "--all")
-    assert adopted.status == 0, adopted
-    return home
 
 
 def ask(broker: Broker, name: str, operation: str, **more: Any) -> Mapping[str, Any]:
@@ -174,7 +74,9 @@ def test_look_ups_come_by_themselves_also_after_a_kill(ruled: Home, world: World
         world.target.calls("/seen", before + 1)
         broker.kill()
     with ruled.serve(unlock=False) as broker:
-        assert said(got(broker, operation)) == ("unknown", "BROKER_RESTARTED", "reconcile")
+        locked = got(broker, operation)
+        assert said(locked) == ("unknown", "BROKER_RESTARTED", "reconcile")
+        assert locked["evidence"]["reconcile"] == {"available": True}, "its words are sealed, that it is there is not"
         asked = [arrival for arrival in world.target.arrivals("/found") if operation in arrival.path]
         assert not asked, "the vault is locked"
         assert ruled.operate("unlock").status == 0

@@ -150,7 +150,8 @@ def refund(
 
 def sealed(told: Json) -> dict[str, Any]:
     """The same envelope as it is read while the vault is locked: details and names are null."""
-    evidence = {**told["evidence"], "target": None, "contract": None, "connection": None, "reconcile": None}
+    evidence = {**told["evidence"], "target": None, "contract": None, "connection": None}
+    evidence["reconcile"] = {"available": bool((evidence["reconcile"] or {}).get("available"))}
     return {
         **told,
         "operation_id": told["operation_id"],

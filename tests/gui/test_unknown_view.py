@@ -159,7 +159,8 @@ def test_sealed_details_leave_ids_times_and_verdict() -> None:
     row, shown = unknown_view.list_row(told, TODAY), unknown_view.detail(told, TODAY)
     assert row.title == f"Action {told['invocation_id']}"
     assert (row.place, row.note) == ("the vault is locked", "Unlock to see what it was")
-    assert shown.target is None
+    assert (shown.target, shown.query) == (None, None)
+    assert shown.query_note == "A status query is known for this action. Unlock the vault to read it."
     assert shown.proven.endswith("Record 41 says so.")
     assert shown.not_proven == "Whether it happened. No complete answer was recorded."
     assert [r.text for r in shown.timeline][:2] == ["Accepted", "Checked, and bound to its target"]

@@ -110,6 +110,18 @@ async def test_a_safe_repeat_and_its_verdict(doors: Doors, either: tuple[Any, Do
     assert asked[1][1] == {"invocation_id": "act_1", "unsafe": False}
 
 
+async def test_a_repeat_that_another_is_at_work_on_is_waited_for(doors: Doors, either: tuple[Any, Do]) -> None:
+    client, do = either
+    lost = unknown("fetch_result", refers_to="act_2", retry_allowed=False)
+    lost["error"]["code"] = "LEASE_LOST"
+    asked = ends(doors, unknown("backoff", retry_allowed=True), lost, DONE)
+    with pytest.raises(ActionFailed) as failed:
+        await do(lambda: client.act("http.request", REQUEST))
+    assert isinstance(failed.value, Retryable)
+    assert (await do(failed.value.retry)).envelope == DONE
+    assert (asked[-1][0], asked[-1][1]["invocation_id"]) == ("action.wait", "act_2")
+
+
 async def test_an_unknown_is_looked_up_or_repeated_by_an_unsafe_name(doors: Doors, either: tuple[Any, Do]) -> None:
     client, do = either
     asked = ends(doors, unknown("reconcile"), unknown("reconcile"), DONE)

@@ -56,6 +56,8 @@ from affidavit.journal import JournalPoisoned
 from affidavit.resources import __version__
 
 PROTOCOL = 1
+CALL_NAMES = ("operation_id", "correlation_id")
+"""What a caller names anew for each call: the same request under another name is the same request (R10)."""
 LIST_MAX = 200
 WRITTEN_MAX = 4096
 HEAVY = 100_000
@@ -182,7 +184,8 @@ class AgentSide:
         verdict = oc.stop(refusal.code, Phase.VALIDATION, retry=_retry_of(core, refusal))
         looping = None
         if verdict.phase is Phase.VALIDATION and verdict.retry is Retry.AFTER_CORRECTION:
-            digest = core.journal.digest("invalid", json.dumps(params, sort_keys=True, default=str).encode())
+            asked = {name: value for name, value in params.items() if name not in CALL_NAMES}
+            digest = core.journal.digest("invalid", json.dumps(asked, sort_keys=True, default=str).encode())
             looping = core.loops.invalid(session.session_id, digest)
             if looping is not None:
                 verdict = oc.stop(Code.REQUEST_LOOP, Phase.VALIDATION)

@@ -164,7 +164,7 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
         else None,
         "idempotency": _idempotency(inv),
         "contract": _contract(inv),
-        "reconcile": {"available": True, **inv.lookup} if inv.lookup is not None else {"available": False},
+        "reconcile": {"available": inv.has_lookup, **(inv.lookup or {})},
         "retry_allowed": advice.retry_allowed(Retry(retry), inv, operation, now),
         "retry_after_s": inv.retry_after_s,
         "attempts_left": advice.attempts_left(inv, operation),

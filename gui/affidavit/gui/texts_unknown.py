@@ -190,6 +190,7 @@ CAPTION_REFERENCE = "attested by operator · {reference}"
 ASK = "Ask the target"
 ASK_READS = "reads only"
 ASK_NONE = "No status query is known for this action."
+ASK_SEALED = "A status query is known for this action. Unlock the vault to read it."
 ASK_BY_HAND = "You can run this query at the target and attest what it shows. Affidavit does not send it from here."
 
 # --- Attest it yourself --------------------------------------------------------------------------------------------

@@ -137,7 +137,7 @@ def detail(envelope: Json, now: datetime) -> Detail:
         timeline=shown,
         records=timeline_view.span(shown),
         query=query,
-        query_note=texts.ASK_BY_HAND if query else texts.ASK_NONE,
+        query_note=_query_note(evidence, query),
     )
 
 
@@ -345,6 +345,12 @@ def _query(evidence: Mapping[str, Any]) -> Target | None:
     if told.get("url"):
         return _http_target(str(told.get("method") or "GET"), str(told["url"]))
     return Target("", (revealed(str(told["command"])),)) if told.get("command") else None
+
+
+def _query_note(evidence: Mapping[str, Any], query: Target | None) -> str:
+    if query is not None:
+        return texts.ASK_BY_HAND
+    return texts.ASK_SEALED if (evidence.get("reconcile") or {}).get("available") else texts.ASK_NONE
 
 
 def _byline(envelope: Json) -> str:

@@ -122,10 +122,19 @@ class Conversation:
             raise
 
     def _finish(self, method: str, params: Params) -> Flow:
-        envelope = yield method, params
-        while "pending" in envelope:
-            envelope = yield "action.wait", {"invocation_id": envelope["invocation_id"]}
-        return verdict(envelope, self.finish)
+        """Where another is at work on the same repeat, its verdict is waited for."""
+        while True:
+            try:
+                envelope = yield method, params
+            except ActionFailed as failed:
+                waited_for = failed.evidence.get("refers_to") if failed.code == "LEASE_LOST" else None
+                if waited_for is None:
+                    raise
+            else:
+                if "pending" not in envelope:
+                    return verdict(envelope, self.finish)
+                waited_for = envelope["invocation_id"]
+            method, params = "action.wait", {"invocation_id": waited_for}
 
 
 def _text(value: Any) -> str:

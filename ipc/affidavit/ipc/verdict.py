@@ -123,7 +123,7 @@ class Unresolved(Verdict):
 
     @property
     def look_up(self) -> Mapping[str, Any] | None:
-        """The query that would settle it, None where none is known."""
+        """The query that would settle it, None where none is known. While the vault is locked it has no words."""
         found: Mapping[str, Any] = self.evidence.get("reconcile") or {}
         return found if found.get("available") else None
 
@@ -192,5 +192,7 @@ def _unresolved(envelope: Envelope) -> bool:
     """Its own outcome is unknown, or that of its operation, or of an item in it."""
     operation = (envelope.get("evidence") or {}).get("operation") or {}
     said = facts(envelope)
+    if said.get("retry") == "fetch_result":
+        return False  # somebody is at work on it, or it only has to be fetched
     looks_first = said.get("retry") == "reconcile" and said.get("outcome") != "not_attempted"
     return "unknown" in (said.get("outcome"), operation.get("outcome")) or looks_first

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from affidavit.ipc.cli import words
+
 if TYPE_CHECKING:
     from tests.ipc.cli.conftest import Cli, ScriptedBroker
 
@@ -53,6 +55,26 @@ Records:
       40  2026-11-30 14:32:09  DISPATCH_STARTED
       42  2026-11-30 14:32:10  OUTCOME_UNKNOWN           code X<U+001B>
 """
+
+
+@pytest.mark.parametrize(
+    ("look_up", "step"),
+    [
+        ({"available": True, "method": "GET", "url": "https://a.example/1"}, "Look first: GET https://a.example/1"),
+        ({"available": True, "command": "release-status op-1"}, "Look first: release-status op-1"),
+        (
+            {"available": True},
+            "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock",
+        ),
+        (
+            {"available": False},
+            "No status query is known for this action; look at the target, then the operator can attest it.",
+        ),
+    ],
+)
+def test_the_step_after_an_unknown_is_the_look_up(look_up: dict[str, Any], step: str) -> None:
+    evidence = {**UNKNOWN["evidence"], "reconcile": look_up}
+    assert words.next_step({**UNKNOWN, "evidence": evidence}) == step
 
 
 def failed(envelope: dict[str, Any]) -> dict[str, Any]:

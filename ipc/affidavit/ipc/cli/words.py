@@ -76,8 +76,12 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
         return f"Look first: affidavit action show {evidence['refers_to']}"
     if said["outcome"] == "unknown" or said["retry"] == "reconcile":
         look = evidence.get("reconcile") or {}
-        if look.get("available") and look.get("url"):
+        if look.get("url"):
             return f"Look first: {look.get('method', 'GET')} {look['url']}"
+        if look.get("command"):
+            return f"Look first: {look['command']}"
+        if look.get("available"):
+            return "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock"
         return "No status query is known for this action; look at the target, then the operator can attest it."
     return None
 
