@@ -68,7 +68,7 @@ def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
         made = [
             home.operate(*credential, secret=sshd.user_key.read_text()),
             home.operate("host", "add", "web", "--address", "127.0.0.1", *common, "--host-key", host_key),
-            home.operate("host", "add", "new", "--address", "localhost", *common, "--host-key-policy", "accept-new"),
+            home.operate("host", "add", "stranger", "--address", "localhost", *common),
         ]
         (home.places.contracts / "web.toml").write_text(_CONTRACT)
         made.append(home.operate("contract", "adopt", "--all"))
@@ -197,7 +197,7 @@ def test_what_cannot_be_run_is_refused_by_field(
 
 def test_a_host_whose_key_nobody_pinned_is_not_logged_in_to(reached: Reached) -> None:
     with reached.broker.agent() as agent:
-        refused = facts(answer(agent, "ssh.exec", {"host": "new", "command": "true"}))
+        refused = facts(answer(agent, "ssh.exec", {"host": "stranger", "command": "true"}))
     assert (refused["code"], refused["outcome"]) == ("HOST_KEY_UNKNOWN", "not_attempted"), refused
 
 

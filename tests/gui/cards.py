@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from affidavit.broker.card import Answer, Answers, Card, CredentialShown, Notice, NoticeKind, Scope
+from affidavit.broker.card import SSH, Answer, Answers, Card, CredentialShown, NewHostKey, Notice, NoticeKind, Scope
 from affidavit.broker.session import Claim, Process, Provenance, Session
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros, OperationId, SessionId
 
@@ -149,3 +149,29 @@ NO_CONTRACT = replace(
     reason="Look: \u202edesrever\u202c and\nmore " + "words " * 40,
 )
 LONG = replace(WRITE, body=json.dumps({"rows": list(range(600))}).encode())
+NEW_KEY = replace(
+    WRITE,
+    reason="Worker stopped taking refund jobs",
+    title="Run a command on web-02",
+    method=SSH,
+    url="ssh://deploy@web-02.example.com:22 via deploy@bastion.example.com:22",
+    headers=(),
+    body=b"$ sudo systemctl restart shop-worker && journalctl -u shop-worker -n 20 --no-pager",
+    body_type="a command and its input",
+    credential=CredentialShown("deploy-key", 1, "SSH key"),
+    contract_id="default.write",
+    contract_checked=None,
+    answers=NO_CONTRACT.answers,
+    notices=(
+        Notice(
+            NoticeKind.NEW_HOST_KEY,
+            host_key=NewHostKey(
+                host="web-02",
+                authority="web-02.example.com:22",
+                algorithm="ssh-ed25519",
+                fingerprint="SHA256:7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt4",
+            ),
+        ),
+    ),
+    fingerprint="sha256:c4a91e0752bdf86c3390d7e10b5aa42f" + "5e" * 16,
+)

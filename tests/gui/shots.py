@@ -27,7 +27,7 @@ def main(folder: Path, scale: float) -> None:
     _prepare(folder, scale)
     from PySide6.QtGui import QFont
     from PySide6.QtTest import QTest
-    from PySide6.QtWidgets import QApplication
+    from PySide6.QtWidgets import QApplication, QLineEdit
     from tests.gui import cards
 
     from affidavit.broker.card import Card, CardEnd
@@ -50,6 +50,10 @@ def main(folder: Path, scale: float) -> None:
     def reason(window: CardWindow) -> None:
         window.bar.open_reason()
 
+    def pasted(window: CardWindow) -> None:
+        (field,) = window.head.findChildren(QLineEdit)
+        field.setText("SHA256:7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt5")
+
     scenes: dict[str, tuple[Card, float, Callable[[CardWindow], object] | None]] = {
         "write": (cards.WRITE, 102, None),
         "write-unarmed": (cards.LONGER, 118, None),
@@ -57,6 +61,8 @@ def main(folder: Path, scale: float) -> None:
         "write-twins": (cards.TWINS, 91, None),
         "read": (cards.READ, 72, None),
         "passphrase": (cards.PASSPHRASE, 80, passphrase),
+        "newkey": (cards.NEW_KEY, 110, None),
+        "newkey-other": (cards.NEW_KEY, 110, pasted),
         "expiring": (cards.WRITE, 9, None),
         "hostile": (cards.NO_CONTRACT, 60, None),
         "long": (cards.LONG, 60, None),

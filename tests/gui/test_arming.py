@@ -23,6 +23,8 @@ EVERYTHING = Needs(tick=True, long_body=True, passphrase=True)
         (Needs(False, False, False), Progress(unread_ticked=True, active_s=1), Step.BODY_END),
         (Needs(True, False, True), Progress(), Step.TICK),
         (Needs(True, False, True), Progress(ticked=True, end_seen=True), Step.PASSPHRASE),
+        (Needs(True, False, False), Progress(other_key=True), Step.TICK),
+        (Needs(False, False, False), Progress(other_key=True, end_seen=True, active_s=1), Step.HOST_KEY),
         (Needs(False, False, False), Progress(end_seen=True), Step.ACTIVATE),
         (Needs(False, False, False), Progress(end_seen=True, active_s=ARM_S - 0.001), Step.PAUSE),
         (Needs(False, False, False), Progress(end_seen=True, active_s=ARM_S), None),
@@ -38,7 +40,7 @@ def test_armed_means_that_nothing_asked_for_is_missing() -> None:
     for tick, long_body, passphrase in itertools.product(flags, repeat=3):
         for ticked, seen, unread, given in itertools.product(flags, repeat=4):
             for active in (None, 0.0, ARM_S):
-                done = Progress(ticked, seen, unread, given, active)
+                done = Progress(ticked, False, seen, unread, given, active)
                 armed = missing(Needs(tick, long_body, passphrase), done) is None
                 assert armed == (
                     (ticked or not tick)

@@ -164,6 +164,30 @@ def test_a_tick_without_its_notice_gets_one() -> None:
     assert (notice.tick, notice.amber, notice.look_at) == ("I accept it", False, None)
 
 
+def test_a_new_host_key_is_shown_whole_and_the_button_says_that_it_is_pinned() -> None:
+    shown = view(cards.NEW_KEY)
+    (notice,) = shown.notices
+    assert notice.bold == "First contact: this host key has never been seen."
+    assert not notice.amber
+    assert notice.host_key is not None
+    assert notice.host_key.about == "web-02.example.com:22  ssh-ed25519  SHA256"
+    assert notice.host_key.value == "7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt4"
+    (scope,) = shown.scopes
+    assert (scope.button, scope.sentence) == (
+        "Pin key and approve once",
+        "Covers this one dispatch and pins this host key.",
+    )
+
+
+def test_a_card_that_only_pins_says_that_nothing_is_sent_yet() -> None:
+    (notice,) = cards.NEW_KEY.notices
+    assert notice.host_key is not None
+    key = replace(notice.host_key, next_host="web\u202e-03")
+    (scope,) = view(replace(cards.NEW_KEY, notices=(replace(notice, host_key=key),))).scopes
+    assert scope.button == "Pin key"
+    assert "Nothing is sent yet: webU+202E-03, behind it, is new as well" in scope.sentence
+
+
 @pytest.mark.parametrize("kind", NoticeKind)
 def test_a_notice_without_record_or_time_claims_neither(kind: NoticeKind) -> None:
     (notice,) = view(replace(cards.WRITE, notices=(Notice(kind, InvocationId("act_1")),))).notices

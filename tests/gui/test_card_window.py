@@ -9,7 +9,7 @@ import pytest
 from PySide6.QtCore import QEvent, Qt
 from PySide6.QtGui import QAccessible, QCloseEvent, QFont, QGuiApplication
 from PySide6.QtTest import QTest
-from PySide6.QtWidgets import QApplication, QWidget
+from PySide6.QtWidgets import QApplication, QLineEdit, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui import cards
 
@@ -20,7 +20,8 @@ from affidavit.gui import texts, theme
 from affidavit.gui.arming import ARM_S, Step
 from affidavit.gui.card_view import STEPS, card_view
 from affidavit.gui.card_window import CardWindow
-from affidavit.gui.widgets import NoticePanel, TickBox
+from affidavit.gui.widgets import Label, NoticePanel, TickBox
+from affidavit.gui.widgets.fingerprint import Groups
 
 ENTER, SPACE, ESCAPE, TAB = Qt.Key.Key_Return, Qt.Key.Key_Space, Qt.Key.Key_Escape, Qt.Key.Key_Tab
 
@@ -158,6 +159,33 @@ def test_enter_elsewhere_decides_nothing(play: Play) -> None:
     card.key(ENTER)
     card.key(Qt.Key.Key_A)
     assert card.decisions == []
+
+
+def test_a_pasted_fingerprint_that_differs_disarms_approve(play: Play) -> None:
+    card = play(cards.NEW_KEY)
+    card.arm()
+    (field,) = card.window.head.findChildren(QLineEdit)
+    assert field in card.window.head.controls()
+    panel = card.window.head.findChild(NoticePanel)
+    assert panel is not None
+    field.setText("SHA256:7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt5")
+    assert not card.window.bar.approve.armed
+    assert card.window.bar.sentence == STEPS[Step.HOST_KEY]
+    assert field.accessibleDescription() == texts.NOTICE_NEW_KEY_OTHER
+    card.click(card.window.bar.approve)
+    assert card.decisions == []
+    field.setText("SHA256:7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt4")
+    assert [label.text() for label in panel.findChildren(Label) if label.text().startswith("Same")] == [
+        "Same as pasted"
+    ]
+    card.arm()
+    card.click(card.window.bar.approve)
+    assert [decision.approve for decision in card.decisions] == [True]
+
+
+def test_the_key_of_a_new_host_is_read_letter_by_letter(play: Play) -> None:
+    (key,) = play(cards.NEW_KEY).window.head.findChildren(Groups)
+    assert key.text().startswith("Host key of web-02.example.com:22  ssh-ed25519  SHA256: 7 Q m 4, k V 0 x")
 
 
 def test_escape_denies_wherever_the_focus_is(play: Play) -> None:

@@ -126,3 +126,16 @@ def test_a_look_up_says_what_it_is_worth_and_hides_no_character() -> None:
     (row,) = timeline_view.rows([item], TODAY)
     assert (row.node, row.text) == (Node.QUERY, "Looked up: 0 foundU+202E")
     assert row.caption == "remote query · under 60 s old, proves nothing"
+
+
+def test_a_probe_says_which_key_it_learnt_and_a_try_where_it_stopped() -> None:
+    probe = ev.SetupAttempted(1, "ssh_kex", "ssh_kex", "", detail="web: ssh-ed25519 SHA256:7Qm4", identity="sha256:00")
+    short = ev.SetupAttempted(2, "dns", "tcp_connect", "ECONNREFUSED")
+    told = [
+        {"record": n, "at": None, "kind": str(event.kind), "detail": ev.encode(event)}
+        for n, event in enumerate((probe, short))
+    ]
+    assert [row.text for row in timeline_view.rows(told, TODAY)] == [
+        "A probe learnt the key of web: ssh-ed25519 SHA256:7Qm4",
+        "Set-up try 2 stopped at tcp_connect: ECONNREFUSED",
+    ]

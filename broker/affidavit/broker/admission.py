@@ -675,7 +675,7 @@ def notice_of(kind: NoticeKind, inv: Invocation) -> Notice:
 
 def _asks(core: Core, bound: Bound) -> bool:
     """Whether a person must be asked; APPROVAL_UNAVAILABLE where one must and none is attached."""
-    if bound.tick is None:
+    if bound.tick is None and bound.newcomer is None:
         if bound.mode is ApprovalMode.NEVER or core.allowances.covers(bound):
             return False
         if bound.mode is ApprovalMode.SESSION and core.grants.covers(bound.scope):
@@ -710,7 +710,7 @@ def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightVali
         contract_id=bound.contract_id,
         contract_digest=bound.contract_digest,
         effect_digest=bound.effect_digest,
-        fingerprint=bound.fingerprint,
+        fingerprint=bound.fingerprint if bound.newcomer is None else None,
         mode=bound.mode,
         attempts_limit=bound.attempts_limit,
         answers={

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 from affidavit.broker.card import Answers, Notice
 from affidavit.broker.contract import Contract
@@ -22,9 +22,10 @@ from affidavit.broker.session import Session
 from affidavit.broker.target import HttpTarget
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, OperationId
 from affidavit.broker.vault.credentials import Credential
-from affidavit.broker.vault.host_entry import Hop
+from affidavit.broker.vault.host_entry import Hop, HostKeyPolicy
 from affidavit.broker.vault.proxy import ProxyChoice
 from affidavit.broker.wire.port import AddressCheck
+from affidavit.broker.wire.ssh.port import HostKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,6 +78,11 @@ class Bound:
     """Bytes that the contract expects of the answer; room for them is counted before dispatch (R43)."""
     fingerprint: str = field(init=False)
     """The dispatch fingerprint: what the card shows and the line recomputes."""
+
+    @property
+    def newcomer(self) -> Hop | None:
+        """The host whose key must be learnt before a card can be shown; None where every peer is known by itself."""
+        return None
 
     @property
     def credential_id(self) -> str | None:
@@ -148,6 +154,22 @@ class SshBound(Bound):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", ssh_dispatch_fingerprint(self.approved))
+
+    @property
+    def newcomer(self) -> Hop | None:
+        """The first host on the way that has no pinned key and may learn one; None where one behind it may not: then
+        the way ends there, whatever is learnt."""
+        new = [hop for hop in self.way if not hop.entry.host_keys]
+        return new[0] if new and all(hop.entry.policy is HostKeyPolicy.ACCEPT_NEW for hop in new) else None
+
+    def knowing(self, key: HostKey) -> Self:
+        """The same command with the newcomer known by this key."""
+        place = next(n for n, hop in enumerate(self.way) if hop is self.newcomer)
+        met = replace(self.way[place], entry=self.way[place].entry.with_keys(key))
+        hops = [*self.jumps, self.hop]
+        hops[place] = replace(hops[place], host_key=key.identity)
+        way = (*self.way[:place], met, *self.way[place + 1 :])
+        return replace(self, way=way, jumps=tuple(hops[:-1]), hop=hops[-1])
 
     @property
     def approved(self) -> SshDispatch:

@@ -21,8 +21,25 @@ class NoticeKind(StrEnum):
     """Another body to the same method and route is unknown."""
     FIRST_CONTACT = "first_contact"
     CONTRACT_FIRST_USE = "contract_first_use"
+    NEW_HOST_KEY = "new_host_key"
+    """An SSH host showed a key that was never seen; approving pins it."""
     RESULT_RELEASE = "result_release"
     """Nothing is sent: another session asks to read a result that is recorded already."""
+
+
+@dataclass(frozen=True, slots=True)
+class NewHostKey:
+    """The key of an SSH host that nothing was sent to before."""
+
+    host: str
+    """Its entry's name."""
+    authority: str
+    """Address and port."""
+    algorithm: str
+    fingerprint: str
+    """As OpenSSH prints it: `SHA256:` and base64."""
+    next_host: str | None = None
+    """Another host on the way whose key is not known: then approving pins this one's, and nothing is sent yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +50,8 @@ class Notice:
     invocation_id: InvocationId | None = None
     record: int | None = None
     at: Micros | None = None
+    host_key: NewHostKey | None = None
+    """Of NEW_HOST_KEY."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +126,11 @@ class Card:
     expires_at: Micros | None = None
     repeats: int = 0
     """How many repeats of the same request this decision approves with it; the button names them."""
+
+    @property
+    def new_host_key(self) -> NewHostKey | None:
+        """The key that approving this card pins."""
+        return next((notice.host_key for notice in self.notices if notice.host_key is not None), None)
 
     @property
     def fingerprint_groups(self) -> tuple[str, ...]:

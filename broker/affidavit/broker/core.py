@@ -291,6 +291,23 @@ class Core:
         """Raise an alert: shown, and recorded where the journal still takes records (R67)."""
         self.alerts.raise_(which, says, invocation_id)
 
+    def note_change(
+        self,
+        what: str,
+        name: str,
+        version: int | None,
+        how: str,
+        *,
+        before: str | None = None,
+        after: str | None = None,
+    ) -> None:
+        """Record a change of operator data: `before` and `after` are digests of what is not secret, None where there is
+        nothing."""
+        payload = {"what": what, "name": name, "version": version, "how": how}
+        digests = {"digest_before": before, "digest_after": after}
+        self.projection.note(Kind.OPERATOR_CHANGED, {**payload, **digests}, barrier=True)
+        self.changed()
+
     def calm(self, which: str, says: str) -> None:
         """Close an alert whose cause is gone."""
         self.alerts.close(which, says, by="broker")

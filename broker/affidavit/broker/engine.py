@@ -25,6 +25,7 @@ from affidavit.broker.approval import Borrowed
 from affidavit.broker.card import Card, CardEnd, Decision
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.desk import Desk
+from affidavit.broker.first_contact import FirstContact
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live
@@ -45,16 +46,18 @@ from affidavit.broker.terms import (
     Phase,
     Retry,
     Source,
+    Stage,
     State,
 )
-from affidavit.broker.wire.port import Connection
+from affidavit.broker.wire.port import Connection, SetupStop
 from affidavit.broker.work import Evidence, Findings
 from affidavit.journal import FileUnwritable, JournalPoisoned, faultpoint
 
 T = TypeVar("T")
 
-Permit = Card | Grant | Borrowed | None
-"""A card where a person must be asked; a grant or a decision made before that covers it; None: policy asks nobody."""
+Permit = Card | FirstContact | Grant | Borrowed | None
+"""A card where a person must be asked, after a probe where a host is new; a grant or a decision made before that covers
+it; None: policy asks nobody."""
 
 SETUP_PAUSES_S = (0.2, 1.0)
 """Before the second and each later set-up try; with jitter."""
@@ -122,6 +125,8 @@ class Engine:
         match permit:
             case Card():
                 await self._ask(live, permit)
+            case FirstContact():
+                await self._meet(live, permit)
             case Grant():
                 self._decided(live, approved=True, means="grant", by="grant", grant=permit.grant_id)
             case Borrowed():
@@ -135,6 +140,21 @@ class Engine:
                 )
             case None:
                 self._decided(live, approved=True, means="policy", by="policy")
+
+    async def _meet(self, live: Live, contact: FirstContact) -> None:
+        """Learn a new host's key by a recorded probe, ask a person about it, and pin it; else Stop."""
+        deadline = asyncio.get_running_loop().time() + live.bound.deadline_s
+        for tries in itertools.count(1):
+            probed = await self._until(live, contact.probe(deadline))
+            if probed.stopped is None:
+                break
+            await self._stopped_short(live, probed.stopped, tries, deadline)
+        assert probed.host_key is not None
+        learnt, stage = contact.learnt, Stage.SSH_KEX
+        event = ev.SetupAttempted(tries, stage, stage, "", probed.peer, learnt, probed.host_key.identity)
+        self._projection.record(live.invocation_id, event)
+        await self._ask(live, contact.card())
+        await contact.pin()
 
     async def _ask(self, live: Live, card: Card) -> None:
         ends_at = after(self._clock.wall(), self._desk.longest_s())
@@ -203,7 +223,6 @@ class Engine:
 
     async def _dispatch(self, live: Live) -> None:
         """Try set-up, bounded, until one try reaches the line or the row says that no other helps (R22)."""
-        loop = asyncio.get_running_loop()
         assert live.deadline is not None
         for n in itertools.count(1):
             exchange = live.exchange = live.work.exchange(_Line(self, live), live.deadline)
@@ -223,16 +242,22 @@ class Engine:
                 return
             await live.work.discard()
             assert evidence.stopped is not None
-            stopped = evidence.stopped
-            verdict = oc.setup_verdict(stopped)
-            self._projection.record(
-                live.invocation_id,
-                ev.SetupAttempted(n, stopped.reached, stopped.stage, stopped.system, stopped.address, stopped.detail),
-            )
-            pause = SETUP_PAUSES_S[min(n, len(SETUP_PAUSES_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
-            if not oc.setup_may_repeat(verdict) or n >= live.bound.setup_tries or loop.time() + pause >= live.deadline:
-                raise Stop(verdict)
-            await self._until(live, asyncio.sleep(pause))
+            await self._stopped_short(live, evidence.stopped, n, live.deadline)
+
+    async def _stopped_short(self, live: Live, stopped: SetupStop, tries: int, deadline: float) -> None:
+        """Record a set-up try that stopped short, and wait for the next one; Stop where none is to come."""
+        inv = self._projection.get(live.invocation_id)
+        assert inv is not None
+        verdict, n = oc.setup_verdict(stopped), len(inv.attempts) + 1
+        self._projection.record(
+            live.invocation_id,
+            ev.SetupAttempted(n, stopped.reached, stopped.stage, stopped.system, stopped.address, stopped.detail),
+        )
+        pause = SETUP_PAUSES_S[min(tries, len(SETUP_PAUSES_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
+        late = asyncio.get_running_loop().time() + pause >= deadline
+        if not oc.setup_may_repeat(verdict) or tries >= live.bound.setup_tries or late:
+            raise Stop(verdict)
+        await self._until(live, asyncio.sleep(pause))
 
     async def _watch(self, live: Live, run: asyncio.Future[Evidence]) -> Evidence | None:
         """The evidence of an exchange that ended; None if a deadline or a cancel brought the verdict before."""

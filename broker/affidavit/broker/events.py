@@ -108,7 +108,8 @@ class CredentialAuthorized:
 
 @dataclass(frozen=True, slots=True)
 class SetupAttempted:
-    """A set-up try that stopped short: an entry of `evidence.attempts` (R22)."""
+    """A set-up try that stopped short: an entry of `evidence.attempts` (R22). Or, with an `identity`, the probe of a
+    new host, which got what it was for: `detail` names the host and its key."""
 
     kind: ClassVar[Kind] = Kind.SETUP_ATTEMPTED
     n: int
@@ -117,6 +118,8 @@ class SetupAttempted:
     code: str
     address: str | None = None
     detail: str = ""
+    identity: str | None = None
+    """The SHA-256 of the host key that a probe learnt."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from affidavit.broker.secret import Secret
 from affidavit.broker.vault import Vault
-from affidavit.broker.vault.host_entry import Hop
+from affidavit.broker.vault.host_entry import Hop, HostEntry
 from affidavit.broker.vault.kinds import SshKeyOptions, SshPasswordOptions
 from affidavit.broker.wire.ssh.port import InteractiveLogin, KeyLogin, Login, PasswordLogin, SshHop, SshRequest
 
@@ -49,6 +49,11 @@ def ssh_hop(hop: Hop, lent: Lent) -> SshHop:
     """One host as the wire reaches it. It holds the lent secrets themselves: they are wiped through `lent`."""
     entry = hop.entry
     return SshHop(entry.address, entry.port, entry.user, entry.host_keys, _login(hop, lent))
+
+
+def nameless(entry: HostEntry) -> SshHop:
+    """A host that is only probed: nobody logs in to it."""
+    return SshHop(entry.address, entry.port, entry.user, entry.host_keys, None)
 
 
 def request_for(

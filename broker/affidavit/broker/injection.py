@@ -6,10 +6,11 @@ An action keeps its secret until its answer has ended, also after a lock, so tha
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 from affidavit.broker import outcome as oc
 from affidavit.broker import sigv4
-from affidavit.broker.bound import HttpBound, SshBound
+from affidavit.broker.bound import HttpBound
 from affidavit.broker.hops import Lent, lend
 from affidavit.broker.inject import Injection, inject, inject_proxy
 from affidavit.broker.moment import Clock
@@ -21,6 +22,7 @@ from affidavit.broker.tokens import Tokens, Unavailable
 from affidavit.broker.vault import Vault
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.errors import NotKnown, VaultError, VaultLocked
+from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.vault.kinds import OAuth2Options, SigV4Options
 from affidavit.broker.vault.proxy import ProxyChoice
 
@@ -56,10 +58,10 @@ class VaultSecrets:
         self._given[id(bound)] = injection
         return injection
 
-    async def lend(self, bound: SshBound) -> tuple[Lent, ...]:
-        """The secrets of the way to a host, for the work to wipe. Raises Stop."""
+    async def lend(self, way: Sequence[Hop]) -> tuple[Lent, ...]:
+        """The secrets of the way to a host, for whoever asked to wipe. Raises Stop."""
         try:
-            return lend(self._vault, bound.way)
+            return lend(self._vault, way)
         except NotKnown:
             raise _stop(Code.CREDENTIAL_MISSING) from None
         except VaultLocked:

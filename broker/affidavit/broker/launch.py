@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from affidavit.broker import events as ev
 from affidavit.broker.admission import Admitted, card_of
+from affidavit.broker.first_contact import FirstContact
 from affidavit.broker.live import Lease, Live
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation
@@ -13,6 +14,7 @@ from affidavit.broker.request import HttpAsk
 from affidavit.broker.session import Session
 from affidavit.broker.spool import needed
 from affidavit.broker.ssh_request import SshAsk
+from affidavit.broker.ssh_work import SshWork
 from affidavit.broker.terms import Micros
 
 if TYPE_CHECKING:
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 def launch(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted) -> Live:
     """Record the acceptance and start the action."""
     live = _accepted(core, session, ask, admitted)
-    core.spawn(_act(core, live, _permit(core, admitted)))
+    core.spawn(_act(core, live, _permit(core, live, admitted)))
     return live
 
 
@@ -47,7 +49,7 @@ def launch_repeat(
     core.projection.record(record.invocation_id, lease)
     live.lease = Lease(record.invocation_id, lease.generation)
     live.pause_s, live.until = pause_s, until
-    core.spawn(_act(core, live, _permit(core, admitted)))
+    core.spawn(_act(core, live, _permit(core, live, admitted)))
     return live
 
 
@@ -72,8 +74,14 @@ def _accepted(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Adm
     return live
 
 
-def _permit(core: Core, admitted: Admitted) -> Permit:
-    return card_of(core, admitted.invocation_id, admitted.bound) if admitted.asks else admitted.permit
+def _permit(core: Core, live: Live, admitted: Admitted) -> Permit:
+    if not admitted.asks:
+        return admitted.permit
+    newcomer = admitted.bound.newcomer
+    if newcomer is not None:
+        assert isinstance(live.work, SshWork)
+        return FirstContact(core, live.invocation_id, live.work, newcomer)
+    return card_of(core, admitted.invocation_id, admitted.bound)
 
 
 async def _act(core: Core, live: Live, permit: Permit) -> None:

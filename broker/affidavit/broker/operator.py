@@ -250,12 +250,12 @@ class OperatorSide:
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.credentials.remove(name))
-        self._note_change("credential", removed.name, removed.version, "removed", before=removed.digest)
+        self._core.note_change("credential", removed.name, removed.version, "removed", before=removed.digest)
         return {"name": removed.name, "removed": True}
 
     def _credential_changed(self, how: str, added: Added, *, before: str | None = None) -> Json:
         credential = added.credential
-        self._note_change(
+        self._core.note_change(
             "credential", credential.name, credential.version, how, before=before, after=credential.digest
         )
         return {**_shown(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
@@ -267,7 +267,7 @@ class OperatorSide:
         given = {name: value for name, value in params.items() if value is not None}
         new = NewHost(**{**given, "host_keys": tuple(given.get("host_keys", ()))})
         entry = await self._change(lambda: self._core.vault.hosts.add(new))
-        self._note_change("host", entry.name, None, "added", after=entry.digest)
+        self._core.note_change("host", entry.name, None, "added", after=entry.digest)
         return {**self._shown_host(entry), "warnings": [HOST_UNKNOWN] if _never_known(entry) else []}
 
     async def host_list(self, passphrase: bytearray) -> Json:
@@ -277,7 +277,7 @@ class OperatorSide:
     async def host_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.hosts.remove(name))
-        self._note_change("host", removed.name, None, "removed", before=removed.digest)
+        self._core.note_change("host", removed.name, None, "removed", before=removed.digest)
         return {"name": removed.name, "removed": True}
 
     async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:
@@ -285,9 +285,9 @@ class OperatorSide:
         hosts = self._core.vault.hosts
         imported = await self._change(lambda: hosts.import_file(text, credential=credential, user=user))
         for entry in imported.added:
-            self._note_change("host", entry.name, None, "added", after=entry.digest)
+            self._core.note_change("host", entry.name, None, "added", after=entry.digest)
         for before, after in imported.changed:
-            self._note_change("host", after.name, None, "keys changed", before=before.digest, after=after.digest)
+            self._core.note_change("host", after.name, None, "keys changed", before=before.digest, after=after.digest)
         return {
             "added": [self._shown_host(entry) for entry in imported.added],
             "changed": [_shown_keys(before, after) for before, after in imported.changed],
@@ -315,7 +315,7 @@ class OperatorSide:
     async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         anchor = await self._change(lambda: self._core.vault.trust.add(name, ca, tuple(targets)))
-        self._note_change("trust", anchor.name, None, "added", after=anchor.digest)
+        self._core.note_change("trust", anchor.name, None, "added", after=anchor.digest)
         return _shown_anchor(anchor)
 
     async def trust_list(self, passphrase: bytearray) -> Json:
@@ -325,7 +325,7 @@ class OperatorSide:
     async def trust_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.trust.remove(name))
-        self._note_change("trust", removed.name, None, "removed", before=removed.digest)
+        self._core.note_change("trust", removed.name, None, "removed", before=removed.digest)
         return {"name": removed.name, "removed": True}
 
     async def proxy_set(
@@ -336,7 +336,9 @@ class OperatorSide:
         before, proxy = await self._change(
             lambda: setting.set(url, credential=credential, no_proxy=tuple(no_proxy), trusted=trusted)
         )
-        self._note_change("proxy", proxy.url, None, "set", before=before.digest if before else None, after=proxy.digest)
+        self._core.note_change(
+            "proxy", proxy.url, None, "set", before=before.digest if before else None, after=proxy.digest
+        )
         warnings = [PROXY_IN_CLEAR] if sends_in_clear(proxy) else []
         return {**self._shown_proxy(proxy), "warnings": warnings}
 
@@ -348,7 +350,7 @@ class OperatorSide:
         await self._proved(passphrase)
         before = await self._change(self._core.vault.proxy.off)
         if before is not None:
-            self._note_change("proxy", before.url, None, "off", before=before.digest)
+            self._core.note_change("proxy", before.url, None, "off", before=before.digest)
         return self._shown_proxy(None)
 
     def _shown_proxy(self, proxy: Proxy | None) -> dict[str, Any]:
@@ -436,7 +438,7 @@ class OperatorSide:
         before = await self._change(lambda: self._core.vault.operator.set_setting(key, text))
         self._core.apply_settings()
         self._core.load_contracts()
-        self._note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
+        self._core.note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
         return {"key": key, "value": text, "before": before}
 
     # -- inside
@@ -493,22 +495,6 @@ class OperatorSide:
             await self._core.projection.flush().durable()
         except JournalPoisoned:
             pass
-
-    def _note_change(
-        self,
-        what: str,
-        name: str,
-        version: int | None,
-        how: str,
-        *,
-        before: str | None = None,
-        after: str | None = None,
-    ) -> None:
-        """Record a change: `before` and `after` are digests of what is not secret, None where there is nothing."""
-        payload = {"what": what, "name": name, "version": version, "how": how}
-        digests = {"digest_before": before, "digest_after": after}
-        self._core.projection.note(Kind.OPERATOR_CHANGED, {**payload, **digests}, barrier=True)
-        self._core.changed()
 
     def _shown(self, inv: Invocation) -> dict[str, Any]:
         core = self._core

@@ -452,13 +452,13 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "item_keys": event.items,
             }
         case ev.CardOpened():
-            return {"code": Code.AWAITING_APPROVAL}
+            return {"code": Code.AWAITING_APPROVAL, "fingerprint": event.fingerprint}
         case ev.ApprovalDecided():
             return {"code": Code.IN_PROGRESS, "approval": event, "approval_record": seq, "approved_at": at}
         case ev.CredentialAuthorized():
             return {"phase": Phase.CONNECTION_SETUP}
         case ev.SetupAttempted():
-            return {"attempts": (*before.attempts, event)}
+            return {} if event.identity is not None else {"attempts": (*before.attempts, event)}
         case ev.ActionStopped():
             return {
                 "phase": event.phase,

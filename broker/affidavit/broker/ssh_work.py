@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from affidavit.broker.signs import Answer
 from affidavit.broker.sink import Kept, Pump
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, Effect, InvocationId, Phase
+from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.wire.port import Line
 from affidavit.broker.wire.ssh.port import (
     SshEvidence,
@@ -34,7 +35,7 @@ from affidavit.broker.wire.ssh.port import (
 )
 from affidavit.broker.work import Findings
 
-Lend = Callable[[SshBound], Awaitable[tuple[Lent, ...]]]
+Lend = Callable[[Sequence[Hop]], Awaitable[tuple[Lent, ...]]]
 """The secrets of the whole way, lent for one action. Raises Stop where one cannot be used."""
 
 
@@ -69,7 +70,7 @@ class SshWork:
         return self._answer
 
     async def prepare(self) -> None:
-        self._lent = await self._lend(self.bound)
+        self._lent = await self._lend(self.bound.way)
         self._request = request_for(
             self.bound.way,
             self._lent,

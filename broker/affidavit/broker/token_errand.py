@@ -18,7 +18,7 @@ from affidavit.broker.oauth2 import TokenFault, inject_token, token_request
 from affidavit.broker.refusal import Refused
 from affidavit.broker.secret import Secret
 from affidavit.broker.target import HttpTarget
-from affidavit.broker.terms import Kind, Retry
+from affidavit.broker.terms import Retry
 from affidavit.broker.tokens import TokenAnswer
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.proxy import ProxyChoice
@@ -77,11 +77,7 @@ class TokenErrands:
         renewed = await core.loop.run_in_executor(
             None, core.vault.credentials.renewed, credential.credential_id, credential.version, value
         )
-        payload = {"what": "credential", "name": renewed.name, "version": renewed.version, "how": "renewed"}
-        core.projection.note(
-            Kind.OPERATOR_CHANGED, {**payload, "digest_before": None, "digest_after": None}, barrier=True
-        )
-        core.changed()
+        core.note_change("credential", renewed.name, renewed.version, "renewed")
         return renewed
 
     def secret_of(self, credential: Credential) -> Secret:

@@ -17,6 +17,7 @@ class Step(Enum):
     """What is missing, in the order in which a person meets it from top to bottom."""
 
     TICK = auto()
+    HOST_KEY = auto()
     BODY_END = auto()
     BODY_UNREAD = auto()
     PASSPHRASE = auto()
@@ -38,6 +39,8 @@ class Progress:
     """What was done. `active_s` is the time since the last activation in seconds, None while another window has it."""
 
     ticked: bool = False
+    other_key: bool = False
+    """What was pasted beside the host's key is another one."""
     end_seen: bool = False
     unread_ticked: bool = False
     passphrase_given: bool = False
@@ -48,6 +51,8 @@ def missing(needs: Needs, done: Progress) -> Step | None:
     """The first step that is missing, or None where Approve is armed."""
     if needs.tick and not done.ticked:
         return Step.TICK
+    if done.other_key:
+        return Step.HOST_KEY
     if not done.end_seen and not (needs.long_body and done.unread_ticked):
         return Step.BODY_UNREAD if needs.long_body else Step.BODY_END
     if needs.passphrase and not done.passphrase_given:

@@ -29,6 +29,7 @@ class CardHead(QWidget):
 
     look_at = Signal(str)
     ticked = Signal(bool)
+    compared = Signal(bool)
 
     def __init__(self, view: CardView) -> None:
         super().__init__()
@@ -51,6 +52,7 @@ class CardHead(QWidget):
         for panel in self._notices:
             panel.look_at.connect(self.look_at)
             panel.ticked.connect(self.ticked)
+            panel.compared.connect(self.compared)
             column.addWidget(panel)
         column.addWidget(CallerPanel(view.caller))
         column.addWidget(Rule())

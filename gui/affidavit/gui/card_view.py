@@ -15,12 +15,13 @@ from typing import Final
 
 import idna
 
-from affidavit.broker.card import SSH, Card, CardEnd, Notice, NoticeKind, Scope
+from affidavit.broker.card import SSH, Card, CardEnd, NewHostKey, Notice, NoticeKind, Scope
 from affidavit.broker.session import Process
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros
 from affidavit.gui import figures, texts
 from affidavit.gui.arming import Needs, Step
 from affidavit.gui.body_lines import Body, body
+from affidavit.gui.host_key import HostKeyView
 from affidavit.gui.runs import Line, Mark, Run, plain, revealed
 
 _NO_CONTRACT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -34,6 +35,7 @@ _NO_CONTRACT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
 STEPS: Final[Mapping[Step, str]] = MappingProxyType(
     {
         Step.TICK: texts.STEP_TICK,
+        Step.HOST_KEY: texts.STEP_HOST_KEY,
         Step.BODY_END: texts.STEP_BODY_END,
         Step.BODY_UNREAD: texts.STEP_BODY_UNREAD,
         Step.PASSPHRASE: texts.STEP_PASSPHRASE,
@@ -54,6 +56,7 @@ class NoticeView:
     look_at: InvocationId | None = None
     look_description: str = ""
     tick: str | None = None
+    host_key: HostKeyView | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +238,13 @@ def _notice(notice: Notice, now: Micros, tick: str | None) -> NoticeView:
     match notice.kind:
         case NoticeKind.FIRST_CONTACT:
             return NoticeView(amber=False, bold=texts.NOTICE_FIRST_CONTACT, more=texts.NOTICE_FIRST_CONTACT_MORE)
+        case NoticeKind.NEW_HOST_KEY:
+            return NoticeView(
+                amber=False,
+                bold=texts.NOTICE_NEW_KEY,
+                more=texts.NOTICE_NEW_KEY_MORE,
+                host_key=_host_key(notice.host_key) if notice.host_key is not None else None,
+            )
         case NoticeKind.CONTRACT_FIRST_USE:
             return NoticeView(amber=False, bold=texts.NOTICE_CONTRACT_FIRST, more=texts.NOTICE_CONTRACT_FIRST_MORE)
         case NoticeKind.RESULT_RELEASE:
@@ -268,6 +278,11 @@ def _notice(notice: Notice, now: Micros, tick: str | None) -> NoticeView:
     return NoticeView(
         amber=True, bold=bold, more=more, look_at=notice.invocation_id, look_description=described, tick=tick
     )
+
+
+def _host_key(key: NewHostKey) -> HostKeyView:
+    about = texts.NOTICE_NEW_KEY_ABOUT.format(authority=key.authority, algorithm=key.algorithm)
+    return HostKeyView(plain(revealed(about)), key.fingerprint.removeprefix("SHA256:"))
 
 
 def _caller(card: Card, home: str) -> CallerView:
@@ -399,6 +414,9 @@ def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
     match scope:
         case Scope.ONCE if _releases(card):
             return ScopeView(scope, texts.SCOPE_CHOICE_RELEASE, texts.APPROVE_RELEASE, texts.SCOPE_RELEASE)
+        case Scope.ONCE if card.new_host_key is not None:
+            button, sentence = _pinning(card.new_host_key)
+            return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, button, sentence)
         case Scope.ONCE if card.repeats:
             few = texts.REPEAT if card.repeats == 1 else texts.REPEATS.format(count=card.repeats)
             button, sentence = texts.APPROVE_REPEATS.format(repeats=few), texts.SCOPE_REPEATS.format(repeats=few)
@@ -416,3 +434,10 @@ def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
         case Scope.SESSION:
             choice = texts.SCOPE_CHOICE_SESSION.format(method=card.method)
             return ScopeView(scope, choice, texts.APPROVE_SESSION, texts.SCOPE_SESSION)
+
+
+def _pinning(key: NewHostKey) -> tuple[str, str]:
+    """What the button and the sentence say of an approval that pins a key."""
+    if key.next_host is None:
+        return texts.APPROVE_PIN, texts.SCOPE_PIN
+    return texts.APPROVE_PIN_ONLY, texts.SCOPE_PIN_ONLY.format(host=plain(revealed(key.next_host)))

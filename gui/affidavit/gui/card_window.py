@@ -87,7 +87,7 @@ class CardWindow(AlertWindow):
         self._decision: CardEnd | None = None
         self._was_shown = False
         self._active_since: float | None = None
-        self._ticked = self._unread_ticked = self._end_seen = False
+        self._ticked = self._unread_ticked = self._end_seen = self._other_key = False
         self._refusal = ""
         self._announced: set[int] = set()
         self.setAttribute(Qt.WidgetAttribute.WA_ShowWithoutActivating)
@@ -154,6 +154,7 @@ class CardWindow(AlertWindow):
         since = self._active_since
         done = Progress(
             ticked=self._ticked,
+            other_key=self._other_key,
             end_seen=self._end_seen,
             unread_ticked=self._unread_ticked,
             passphrase_given=passphrase is not None and passphrase.filled,
@@ -258,6 +259,11 @@ class CardWindow(AlertWindow):
         self._ticked = ticked
         self.refresh()
 
+    def _compared(self, is_other: bool) -> None:
+        self._other_key = is_other
+        self.refresh()
+        self._fit()
+
     def _tick_unread(self, ticked: bool) -> None:
         self._unread_ticked = ticked
         self.refresh()
@@ -349,6 +355,7 @@ class CardWindow(AlertWindow):
     def _connect(self) -> None:
         self.head.look_at.connect(self.look_at)
         self.head.ticked.connect(self._tick)
+        self.head.compared.connect(self._compared)
         self._scroll.verticalScrollBar().valueChanged.connect(self.refresh)
         if self.middle.body is not None:
             self.middle.body.end_seen.connect(self.refresh)

@@ -176,6 +176,8 @@ def _said(event: events.Event, bound: events.PreflightValidated | None, plain: _
         case events.CredentialAuthorized(version=version) if bound and bound.credential_name:
             text = texts.EVENT_CREDENTIAL.format(credential=seen(bound.credential_name), version=version)
             return _Said(plain.node, text, plain.caption)
+        case events.SetupAttempted(identity=str(), detail=learnt):
+            return _Said(plain.node, texts.EVENT_PROBED.format(learnt=seen(learnt)), plain.caption)
         case events.SetupAttempted(n=n, stage=stage, code=code):
             return _Said(plain.node, texts.EVENT_SETUP.format(n=n, stage=stage, code=code), plain.caption)
         case events.RequestSent(sent=sent):

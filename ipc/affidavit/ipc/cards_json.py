@@ -79,7 +79,22 @@ def _answer(of: Answer) -> dict[str, Any]:
 
 
 def _notice(of: Notice) -> dict[str, Any]:
-    return {"kind": of.kind.value, "invocation_id": of.invocation_id, "record": of.record, "at": rfc3339(of.at)}
+    key = of.host_key
+    return {
+        "kind": of.kind.value,
+        "invocation_id": of.invocation_id,
+        "record": of.record,
+        "at": rfc3339(of.at),
+        "host_key": None
+        if key is None
+        else {
+            "host": key.host,
+            "authority": key.authority,
+            "algorithm": key.algorithm,
+            "fingerprint": key.fingerprint,
+            "next_host": key.next_host,
+        },
+    }
 
 
 def _body(shown: Card, *, whole: bool) -> dict[str, Any]:

@@ -78,6 +78,16 @@ def test_a_card_names_the_repeats_that_it_covers(repeats: int, said: str | None)
     assert said is None or said in told
 
 
+@pytest.mark.parametrize("next_host", [None, "inner"])
+def test_a_card_of_a_new_host_shows_the_whole_key(next_host: str | None) -> None:
+    key = {"host": "web", "authority": "web.example.com:22", "algorithm": "ssh-ed25519", "fingerprint": "SHA256:7Qm4"}
+    notice = {"kind": "new_host_key", "invocation_id": None, "record": None, "at": None}
+    told = "\n".join(card_text.lines(card(notices=[{**notice, "host_key": {**key, "next_host": next_host}}])))
+    assert "the key of web at web.example.com:22 has never been seen: ssh-ed25519 SHA256:7Qm4." in told
+    assert "Approving pins it." in told
+    assert ("Nothing is sent yet: inner" in told) is (next_host is not None)
+
+
 @pytest.fixture
 def carded(broker: ScriptedBroker) -> ScriptedBroker:
     broker.answers("approval.show", {"result": card()})

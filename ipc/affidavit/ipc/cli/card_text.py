@@ -17,7 +17,11 @@ NOTICES = {
     "same_route_unknown": (
         "Another request to this route is unknown ({invocation_id}, record {record}); this one differs in its body."
     ),
-    "first_contact": "This program asks for the first time.",
+    "first_contact": "First contact: nothing was sent to this target before.",
+    "new_host_key": (
+        "First contact: the key of {host} at {authority} has never been seen: {algorithm} {fingerprint}. Compare it "
+        "with the one that its administrator published. Approving pins it."
+    ),
     "contract_first_use": "This contract is used for the first time.",
 }
 ANSWERS = {
@@ -33,8 +37,10 @@ def lines(card: Mapping[str, Any]) -> Iterator[str]:
     if card["expires_at"]:
         yield f"Ends {clock(card['expires_at'])} UTC; then nothing is sent."
     for notice in card["notices"]:
-        text = NOTICES.get(notice["kind"], notice["kind"])
-        yield f"! {escape(text.format(invocation_id=notice['invocation_id'], record=notice['record']))}"
+        key = notice.get("host_key") or {}
+        yield f"! {escape(NOTICES.get(notice['kind'], notice['kind']).format(**{**notice, **key}))}"
+        if key.get("next_host"):
+            yield f"! Nothing is sent yet: {escape(key['next_host'])}, behind it, is new as well and has its own card."
     yield ""
     yield from caller(card["session"], card["reason"])
     yield ""

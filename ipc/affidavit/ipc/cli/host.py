@@ -48,7 +48,7 @@ def configure(parser: Parser, name: str) -> None:
         "--host-key-policy",
         choices=HOST_KEY_POLICIES,
         default="strict",
-        help="of a host without a known key; both refuse it, until a new key can be approved on a card",
+        help="of a host without a known key: strict refuses it, accept-new shows the key that it has on a card",
     )
     passphrase_option(part)
     passphrase_option(add("list", list_hosts, "names, addresses, credentials and keys"))

@@ -67,6 +67,20 @@ class Sshd:
             f"KbdInteractiveAuthentication no\nUsePAM no\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n"
             f"MaxStartups 100\n"
         )
+        self._listen()
+        return self
+
+    def change_key(self) -> HostKey:
+        """Go on at the same port with another host key, which is given back."""
+        self.kill()
+        self.process.wait()
+        for old in (self.host_key, self.host_key.with_name("host.pub")):
+            old.unlink()
+        keygen(self.host_key)
+        self._listen()
+        return public(self.host_key)
+
+    def _listen(self) -> None:
         with (self.home / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [SSHD, "-D", "-e", "-f", str(self.home / "config")],
@@ -75,7 +89,6 @@ class Sshd:
                 stderr=log,
             )
         self._await_start()
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

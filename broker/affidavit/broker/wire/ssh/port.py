@@ -95,7 +95,8 @@ class SshHop:
     host_keys: tuple[HostKey, ...]
     """The keys pinned for it. Only the algorithm of the one that `algorithms.pinned` picks is spoken; with none, set-up
     stops at HOST_KEY_UNKNOWN. A new host is learnt by a probe and pinned, never accepted on the way."""
-    login: Login
+    login: Login | None
+    """None of a host that is only probed."""
 
     @property
     def authority(self) -> str:

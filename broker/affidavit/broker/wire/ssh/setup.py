@@ -277,6 +277,8 @@ class Setup:
             case InteractiveLogin(password):
                 value = password.use(bytes)
                 return lambda handler: handler.by_answer(user, value)
+            case None:
+                raise ValueError("a host that is only probed is not logged in to")
             case login:
                 assert_never(login)
 
