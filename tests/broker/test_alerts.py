@@ -10,6 +10,7 @@ from tests.broker.recovery import HANG_UP, REFUSED, answer
 
 from affidavit.broker.api import OperatorRefused
 from affidavit.broker.metrics import PLACES, Metrics
+from affidavit.broker.moment import rfc3339
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Phase, Retry, State
 
@@ -84,6 +85,7 @@ async def test_metrics_count_phase_and_outcome_apart_and_move_with_later_evidenc
         passphrase=bytearray(b"a passphrase for tests"),
     )
     (counted,) = world.broker.core.status()["metrics"]
+    assert world.broker.core.status()["metrics_since"] == rfc3339(world.broker.core.metrics.since)
     assert counted["outcomes"] == {"committed": 1, "rejected": 1, "not_attempted": 1}
     await world.broker.operator.lock(why="test")
     assert world.broker.core.status()["metrics"] is None
@@ -104,7 +106,7 @@ DONE = Invocation(
 
 
 def test_metrics_are_bounded() -> None:
-    metrics = Metrics()
+    metrics = Metrics(Micros(0))
     for n in range(PLACES + 10):
         metrics.changed(replace(DONE, invocation_id=InvocationId(f"act_{n}"), contract_id=f"c{n}"))
     shown = metrics.shown()
@@ -118,7 +120,7 @@ def test_metrics_are_bounded() -> None:
 
 
 def test_an_invocation_counts_once() -> None:
-    metrics = Metrics()
+    metrics = Metrics(Micros(0))
     metrics.changed(replace(DONE, state=State.OPEN))
     assert metrics.shown() == []
     metrics.changed(DONE)

@@ -32,7 +32,7 @@ from affidavit.broker.jobs import Jobs
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live
 from affidavit.broker.metrics import Metrics
-from affidavit.broker.moment import Clock, Elapsed
+from affidavit.broker.moment import Clock, Elapsed, rfc3339
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.pace import LoopGuard, Rate
 from affidavit.broker.prepare import Secrets
@@ -97,7 +97,7 @@ class Core:
         )
         self.secrets = VaultSecrets(vault, clock, self.tokens)
         self.jobs = Jobs(self)
-        self.metrics = Metrics()
+        self.metrics = Metrics(clock.wall())
         self.contracts: Contracts | None = None
         """The contracts in force; None while the vault is locked."""
         self.unlocked = asyncio.Event()
@@ -530,6 +530,7 @@ class Core:
             "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
             "unlock_wanted": self.unlock_wanted,
             "alerts": self.alerts.shown(),
+            "metrics_since": rfc3339(self.metrics.since),
             "metrics": self.metrics.shown() if not self.locked else None,
         }
 

@@ -1,5 +1,7 @@
 """Metrics: how often each phase and each outcome was reached, by target and contract, in this run (R69).
 
+Why not from the records: docs/decisions/0012.
+
 Phase and outcome are counted apart. An invocation counts once it has a verdict, where it stands now: one that is
 settled later moves. Bounded: what is beyond `PLACES` is counted together. Owned by the broker's loop.
 """
@@ -11,7 +13,7 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from affidavit.broker.outcome import Invocation
-from affidavit.broker.terms import InvocationId
+from affidavit.broker.terms import InvocationId, Micros
 
 PLACES = 64
 """Pairs of target and contract that are told apart."""
@@ -30,9 +32,10 @@ OTHERS = Place("others", "others")
 
 
 class Metrics:
-    """Counts by place."""
+    """Counts by place, of what has reached its verdict since `since`."""
 
-    def __init__(self) -> None:
+    def __init__(self, since: Micros) -> None:
+        self.since = since
         self._phases: dict[Place, Counter[str]] = {}
         self._outcomes: dict[Place, Counter[str]] = {}
         self._standing: OrderedDict[InvocationId, tuple[Place, str, str]] = OrderedDict()

@@ -27,6 +27,7 @@ FAMILIES = {
     "host": ("add", "list", "remove", "import"),
     "trust": ("add", "list", "remove"),
     "proxy": ("set", "show", "off"),
+    "alert": ("list", "close"),
     "settings": ("show", "set"),
     "audit": ("verify",),
 }

@@ -123,12 +123,7 @@ def list_(args: argparse.Namespace) -> int:
     asked = {name: getattr(args, name) for name in ("scope", "outcome", "state", "limit", "before")}
     with link.agent() as broker:
         page = broker.call("action.list", {name: value for name, value in asked.items() if value is not None})
-    if args.json:
-        output.say_json(page)
-        return exits.DONE
-    for line in page_lines(page):
-        output.say(line)
-    return exits.DONE
+    return output.answer(page, page_lines(page), as_json=args.json)
 
 
 def told(envelope: Mapping[str, Any], *, as_json: bool) -> int:

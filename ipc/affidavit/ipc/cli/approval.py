@@ -43,12 +43,7 @@ def configure(parser: Parser, name: str) -> None:
 
 def approvals(args: argparse.Namespace) -> int:
     found = operator.call("approval.list", {})
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in card_lines(found["cards"]):
-            output.say(line)
-    return exits.DONE
+    return output.answer(found, card_lines(found["cards"]), as_json=args.json)
 
 
 def card_lines(cards: list[Mapping[str, Any]]) -> Iterator[str]:
@@ -81,11 +76,8 @@ def approve(args: argparse.Namespace) -> int:
         if args.passphrase_fd is None and not agreed(scope):
             raise Refusal(exits.REFUSED, "left_waiting", "Nothing was decided; the card still waits.")
         found = open_call("approval.approve", {"invocation_id": args.id, "scope": scope})
-    if args.json:
-        output.say_json(found)
-    else:
-        output.say("Approved once." if scope == "once" else "Approved for this session.")
-    return exits.DONE
+    said = "Approved once." if scope == "once" else "Approved for this session."
+    return output.answer(found, [said], as_json=args.json)
 
 
 def agreed(scope: str) -> bool:
@@ -105,8 +97,4 @@ def deny(args: argparse.Namespace) -> int:
     if args.reason is not None:
         asked["reason"] = args.reason
     found = operator.call("approval.deny", asked)
-    if args.json:
-        output.say_json(found)
-    else:
-        output.say("Denied. Nothing is sent.")
-    return exits.DONE
+    return output.answer(found, ["Denied. Nothing is sent."], as_json=args.json)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 
-from affidavit.ipc.cli import exits, operator, output, words
+from affidavit.ipc.cli import operator, output, words
 from affidavit.ipc.cli.arguments import Parser, command, example, passphrase_option
 
 
@@ -41,11 +41,5 @@ def attest(args: argparse.Namespace) -> int:
         "supersedes": args.supersedes,
     }
     given = {name: value for name, value in asked.items() if value is not None}
-    with operator.opened(args) as open_call:
-        found = open_call("attestation.add", given)
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
-    for line in words.verdict(found):
-        output.say(line)
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "attestation.add", given)
+    return output.answer(found, words.verdict(found), as_json=args.json)

@@ -146,8 +146,7 @@ def adopt(args: argparse.Namespace) -> int:
         raise Refusal(
             exits.REFUSED, "invalid", str(refused), field="FILE", remedy="Nothing was adopted. Mend it first."
         ) from None
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("contract.adopt", {"files": texts})
+    found = operator.call_with_passphrase(args, "contract.adopt", {"files": texts}, offline=True)
     if args.json:
         output.say_json(found)
     else:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output, passphrase, words
+from affidavit.ipc.cli import operator, output, passphrase, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.cli.refusal import Refusal, usage
@@ -255,38 +255,29 @@ def _sealed(
 
 
 def remove(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("credential.remove", {"name": args.name})
+    found = operator.call_with_passphrase(args, "credential.remove", {"name": args.name}, offline=True)
     return told(args, found, f"{escape(args.name)} is removed")
 
 
 def told(args: argparse.Namespace, found: Mapping[str, Any], sentence: str) -> int:
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
+    return output.answer(found, credential_lines(found, sentence), as_json=args.json)
+
+
+def credential_lines(found: Mapping[str, Any], sentence: str) -> Iterator[str]:
     version = f", version {found['version']}" if "version" in found else ""
-    output.say(f"{sentence}{version}.")
+    yield f"{sentence}{version}."
     options = found.get("options") or {}
     if options.get("public_key"):
-        output.say(f"Its public key: {escape(options['public_key'])}")
-        output.say(f"Its fingerprint: {escape(options['fingerprint'])}")
+        yield f"Its public key: {escape(options['public_key'])}"
+        yield f"Its fingerprint: {escape(options['fingerprint'])}"
     expires = options.get("expires_at")
     if expires is not None:
-        output.say(f"Its certificate expires {words.clock(expires)} UTC.")
-    for warning in found.get("warnings") or ():
-        output.note(f"Note: {escape(str(warning))}")
-    return exits.DONE
+        yield f"Its certificate expires {words.clock(expires)} UTC."
 
 
 def list_credentials(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("credential.list", {})
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in lines(found):
-            output.say(line)
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "credential.list", {}, offline=True)
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:

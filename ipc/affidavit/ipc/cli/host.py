@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output, words
+from affidavit.ipc.cli import operator, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.cli.refusal import usage
@@ -79,27 +79,19 @@ def add_host(args: argparse.Namespace) -> int:
     }
     if args.jump is not None:
         asked["jump"] = args.jump
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("host.add", asked)
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
-    output.say(f"{escape(args.name)} is added: {_way(found)}.")
-    for key in found["host_keys"]:
-        output.say(f"  {_key(key)}")
-    _warn(found)
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "host.add", asked, offline=True)
+    return output.answer(found, added(found), as_json=args.json)
+
+
+def added(found: Mapping[str, Any]) -> Iterator[str]:
+    """A host that is added, and its keys."""
+    yield f"{escape(found['name'])} is added: {_way(found)}."
+    yield from (f"  {_key(key)}" for key in found["host_keys"])
 
 
 def list_hosts(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("host.list", {})
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in lines(found):
-            output.say(line)
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "host.list", {}, offline=True)
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -122,30 +114,18 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def remove(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("host.remove", {"name": args.name})
-    if args.json:
-        output.say_json(found)
-    else:
-        output.say(f"{escape(args.name)} is removed.")
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "host.remove", {"name": args.name}, offline=True)
+    return output.answer(found, [f"{escape(args.name)} is removed."], as_json=args.json)
 
 
 def import_file(args: argparse.Namespace) -> int:
     asked: dict[str, Any] = {"text": read_text(args.file)}
     asked |= {option: value for option in ("credential", "user") if (value := getattr(args, option)) is not None}
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("host.import", asked)
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
-    for line in imported(found):
-        output.say(line)
-    for skipped in found["skipped"]:
+    found = operator.call_with_passphrase(args, "host.import", asked, offline=True)
+    for skipped in () if args.json else found["skipped"]:
         what = f"{escape(skipped['what'])}: {escape(skipped['why'])}"
         output.note(f"Skipped, line {skipped['line']}: {what}")
-    _warn(found)
-    return exits.DONE
+    return output.answer(found, imported(found), as_json=args.json)
 
 
 def imported(found: Mapping[str, Any]) -> Iterator[str]:
@@ -184,8 +164,3 @@ def _login(row: Mapping[str, Any]) -> str:
 
 def _key(key: Mapping[str, Any]) -> str:
     return f"{escape(key['algorithm'])} {escape(key['fingerprint'])}"
-
-
-def _warn(found: Mapping[str, Any]) -> None:
-    for warning in found["warnings"]:
-        output.note(f"Note: {escape(str(warning))}")

@@ -34,6 +34,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "approve": ("approval", "For the operator", "print a card and approve it"),
     "deny": ("approval", "For the operator", "deny what a card asks for"),
     "attest": ("attest", "For the operator", "say what became of an unknown outcome"),
+    "alert": ("alert", "For the operator", "list and close what a person should look into"),
     "settings": ("settings", "For the operator", "show and set settings"),
     "audit": ("audit", "For the operator", "verify the journal's chain"),
 }

@@ -39,6 +39,14 @@ def opened(args: argparse.Namespace, *, offline: bool = False) -> Iterator[Call]
             passphrase.wipe(secret)
 
 
+def call_with_passphrase(
+    args: argparse.Namespace, method: str, params: Mapping[str, Any], *, offline: bool = False
+) -> dict[str, Any]:
+    """One call that takes the passphrase."""
+    with opened(args, offline=offline) as open_call:
+        return open_call(method, params)
+
+
 @contextmanager
 def _way(offline: bool) -> Iterator[tuple[Places, link.Link | None]]:
     home = link.places()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from affidavit.ipc.cli import exits
 from affidavit.ipc.cli.escape import escape
@@ -29,6 +29,23 @@ def note(line: str) -> None:
 def say_json(value: Mapping[str, Any]) -> None:
     """The one object of `--json`, on one line. ASCII, so that no terminal is moved by what a target sent."""
     print(json.dumps(value, separators=(",", ":")))
+
+
+def answer(found: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> int:
+    """What a command that is done prints, and its exit status: the object that it found, or these lines of it."""
+    if as_json:
+        say_json(found)
+    else:
+        for line in lines:
+            say(line)
+        warn(found)
+    return exits.DONE
+
+
+def warn(found: Mapping[str, Any]) -> None:
+    """The warnings that came with an answer, each a note."""
+    for warning in found.get("warnings") or ():
+        note(f"Note: {escape(str(warning))}")
 
 
 def write_bytes(data: bytes) -> None:

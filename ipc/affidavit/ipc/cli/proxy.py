@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output, words
+from affidavit.ipc.cli import operator, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
 
@@ -55,16 +55,8 @@ def off(args: argparse.Namespace) -> int:
 
 
 def answered(args: argparse.Namespace, method: str, asked: Mapping[str, Any]) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call(method, asked)
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
-    for line in lines(found):
-        output.say(line)
-    for warning in found.get("warnings") or ():
-        output.note(f"Note: {escape(str(warning))}")
-    return exits.DONE
+    found = operator.call_with_passphrase(args, method, asked, offline=True)
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:

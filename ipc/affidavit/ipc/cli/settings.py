@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output, words
+from affidavit.ipc.cli import operator, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.escape import escape
 
@@ -24,12 +24,7 @@ def configure(parser: Parser, name: str) -> None:
 
 def show(args: argparse.Namespace) -> int:
     found = operator.call("settings.show", {}, offline=True)
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in lines(found):
-            output.say(line)
-    return exits.DONE
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -46,10 +41,5 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def set_(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("settings.set", {"key": args.key, "value": args.value})
-    if args.json:
-        output.say_json(found)
-    else:
-        output.say(f"{escape(args.key)} is {escape(args.value)}.")
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "settings.set", {"key": args.key, "value": args.value}, offline=True)
+    return output.answer(found, [f"{escape(args.key)} is {escape(args.value)}."], as_json=args.json)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterable, Iterator, Mapping
 
-from affidavit.ipc.cli import exits, link, output
+from affidavit.ipc.cli import link, output, words
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.escape import escape
 
@@ -23,12 +23,7 @@ def configure(parser: Parser, name: str) -> None:
 def status(args: argparse.Namespace) -> int:
     with link.agent() as broker:
         found = broker.call("status", {})
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in lines(found):
-            output.say(line)
-    return exits.DONE
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -44,6 +39,8 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
                 yield f"{label:<34}{escape(str(alert.get('says')))}"
         elif name == "metrics":
             yield from metric_lines(value or ())
+        elif name == "metrics_since":
+            yield f"{'actions by target, since:':<34}{words.clock(value)}"
         elif isinstance(value, Mapping):
             yield f"{label:<34}{', '.join(f'{escape(key)} {shown(inner)}' for key, inner in value.items())}"
         else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from affidavit.ipc.cli import exits, operator, output, words
+from affidavit.ipc.cli import operator, output, words
 from affidavit.ipc.cli.arguments import Parser, example, family, passphrase_option
 from affidavit.ipc.cli.credential import read_pem
 from affidavit.ipc.cli.escape import escape
@@ -43,27 +43,21 @@ def configure(parser: Parser, name: str) -> None:
 
 def add_authority(args: argparse.Namespace) -> int:
     asked = {"name": args.name, "ca": read_pem(args.ca, "--ca"), "targets": args.target}
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("trust.add", asked)
-    if args.json:
-        output.say_json(found)
-        return exits.DONE
-    output.say(f"{escape(args.name)} is trusted for {escape(' '.join(found['targets']))}")
+    found = operator.call_with_passphrase(args, "trust.add", asked, offline=True)
+    return output.answer(found, added(found), as_json=args.json)
+
+
+def added(found: Mapping[str, Any]) -> Iterator[str]:
+    """An authority that is trusted now."""
+    yield f"{escape(found['name'])} is trusted for {escape(' '.join(found['targets']))}"
     for subject in found["subjects"]:
-        output.say(f"  {escape(subject)}")
-    output.say(f"It expires {words.clock(found['expires_at'])} UTC.")
-    return exits.DONE
+        yield f"  {escape(subject)}"
+    yield f"It expires {words.clock(found['expires_at'])} UTC."
 
 
 def list_authorities(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("trust.list", {})
-    if args.json:
-        output.say_json(found)
-    else:
-        for line in lines(found):
-            output.say(line)
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "trust.list", {}, offline=True)
+    return output.answer(found, lines(found), as_json=args.json)
 
 
 def lines(found: Mapping[str, Any]) -> Iterator[str]:
@@ -84,10 +78,5 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def remove(args: argparse.Namespace) -> int:
-    with operator.opened(args, offline=True) as open_call:
-        found = open_call("trust.remove", {"name": args.name})
-    if args.json:
-        output.say_json(found)
-    else:
-        output.say(f"{escape(args.name)} is trusted no longer.")
-    return exits.DONE
+    found = operator.call_with_passphrase(args, "trust.remove", {"name": args.name}, offline=True)
+    return output.answer(found, [f"{escape(args.name)} is trusted no longer."], as_json=args.json)

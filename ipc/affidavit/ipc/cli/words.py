@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.verdict import facts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 RETRY = {
     "never": "not again",
