@@ -168,6 +168,53 @@ def test_the_contract_does_not_speak_of_a_cut_result_or_a_signal() -> None:
     assert oc.ssh_verdict(replace(ENDED, exit_signal=SEGV), PLAIN, exits).retry is Retry.RECONCILE
 
 
+MARKED_CASES = [
+    (replace(RUNS, eof=True, closed=True, fault=Fault.CLOSED), C, "REMOTE_RESULT", "marker+eof+close"),
+    (replace(RUNS, eof=True, fault=Fault.RESET), C, "REMOTE_RESULT", "marker+eof"),
+    (replace(RUNS, closed=True, fault=Fault.CLOSED), C, "REMOTE_RESULT_INCOMPLETE", "marker"),
+    (replace(RUNS, fault=Fault.RESET), C, "REMOTE_RESULT_INCOMPLETE", "marker"),
+    (replace(RUNS, fault=Fault.ABANDONED), C, "REMOTE_RESULT_INCOMPLETE", "marker"),
+]
+
+
+@pytest.mark.parametrize(("evidence", "outcome", "code", "completion"), MARKED_CASES)
+@pytest.mark.parametrize("meaning", [PLAIN, KEYED, IDEMPOTENT])
+def test_a_marker_stands_in_for_an_exit_status(
+    evidence: SshEvidence, outcome: Outcome, code: str, completion: str, meaning: Meaning
+) -> None:
+    verdict = oc.ssh_verdict(evidence, meaning, {}, marked=True)
+    assert (verdict.outcome, verdict.code, verdict.retry) == (outcome, code, "never")
+    assert oc.ssh_completion(evidence) == completion
+    assert (completion in oc.CUT_SHORT) == (code == "REMOTE_RESULT_INCOMPLETE")
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        REFUSED,
+        replace(ENDED, exit_status=7),
+        replace(ENDED, exit_signal=SEGV),
+        replace(RUNS, exit_status=3, fault=Fault.CLOSED),
+        replace(RUNS, violation="output after its end", fault=Fault.CONTRADICTION, eof=True),
+    ],
+)
+def test_a_marker_changes_nothing_where_more_is_known(evidence: SshEvidence) -> None:
+    assert oc.ssh_verdict(evidence, PLAIN, {}, marked=True) == oc.ssh_verdict(evidence, PLAIN, {})
+
+
+def test_what_ended_a_cut_output_is_named() -> None:
+    assert oc.ssh_completion(replace(RUNS, exit_status=3)) == "exit"
+    assert oc.ssh_completion(replace(RUNS, exit_signal=SEGV)) == "signal"
+
+
+@pytest.mark.parametrize(("eof", "code"), [(True, "REMOTE_RESULT"), (False, "REMOTE_RESULT_INCOMPLETE")])
+def test_a_marker_at_the_deadline(eof: bool, code: str) -> None:
+    verdict = oc.ssh_deadline_verdict(replace(RUNS, eof=eof), PLAIN, {}, caller_gone=False, marked=True)
+    assert (verdict.outcome, verdict.code) == (C, code)
+    unmarked = oc.ssh_deadline_verdict(replace(RUNS, eof=eof), PLAIN, {}, caller_gone=False)
+    assert unmarked.code is Code.REMOTE_DEADLINE
+
+
 def test_deadline_rows() -> None:
     def of(evidence: SshEvidence, *, gone: bool = False) -> tuple[Outcome, Code, Retry]:
         verdict = oc.ssh_deadline_verdict(evidence, PLAIN, {}, caller_gone=gone)

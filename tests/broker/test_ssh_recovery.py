@@ -8,7 +8,20 @@ from typing import Any
 import pytest
 from tests.broker.vault import ssh_keys
 
-from affidavit.broker.wire.ssh.scripted import Accept, Broken, Cross, ScriptedSshWire, Stdin, Step, result
+from affidavit.broker.wire.ssh.scripted import (
+    Accept,
+    Broken,
+    Close,
+    Cross,
+    Eof,
+    Exit,
+    Hang,
+    Output,
+    ScriptedSshWire,
+    Stdin,
+    Step,
+    result,
+)
 
 LOST = (Cross(), Accept(), Stdin(), Broken())
 CONTRACT = """
@@ -201,3 +214,68 @@ async def test_a_host_that_is_gone_leaves_the_record_as_it_is(world: Any) -> Non
     looked = await world.look(host.session, got["invocation_id"])
     assert world.facts(looked) == world.facts(got)
     assert "looked_up" not in looked["evidence"]
+
+
+MARKED = 'completion = "marker"\nmarker = "released {operation_id}"'
+RUNS = (Cross(), Accept(), Stdin())
+SAYS = (Output(b"step 1\nreleas"), Output(b"ed op-1\n"))
+
+
+@pytest.mark.parametrize(
+    ("script", "facts", "completion", "whole"),
+    [
+        ((*RUNS, *SAYS, Eof(), Close()), ("committed", "REMOTE_RESULT", "never"), "marker+eof+close", True),
+        ((*RUNS, *SAYS, Broken()), ("committed", "REMOTE_RESULT_INCOMPLETE", "never"), "marker", False),
+        ((*RUNS, *SAYS, Exit(3), Eof(), Close()), ("committed", "REMOTE_RESULT", "reconcile"), "exit+eof+close", True),
+        ((*RUNS, *SAYS, Exit(0), Broken()), ("committed", "REMOTE_RESULT_INCOMPLETE", "never"), "exit", False),
+        (
+            (*RUNS, Output(b"released op-2\n"), Eof(), Close()),
+            ("unknown", "REMOTE_RESULT_INCOMPLETE", "reconcile"),
+            None,
+            False,
+        ),
+        (
+            (*RUNS, *SAYS, Output(b"and more"), Eof(), Close()),
+            ("unknown", "REMOTE_RESULT_INCOMPLETE", "reconcile"),
+            None,
+            False,
+        ),
+    ],
+)
+async def test_the_contracts_marker_ends_a_command(
+    world: Any, script: Any, facts: tuple[str, str, str], completion: str | None, whole: bool
+) -> None:
+    host = await Host(world).made(effect=MARKED)
+    host.script(script)
+    got = await host.run()
+    assert world.facts(got)[1:] == facts
+    evidence = got["evidence"]
+    assert (evidence["completion"], evidence["response_complete"]) == (completion, whole)
+    if completion is not None:
+        assert got["ssh"]["stdout"].get("text") == ("step 1\nreleased op-1\n" if whole else None)
+        assert got["ssh"]["stdout"]["complete"] is whole
+
+
+async def test_a_marker_that_no_contract_names_is_only_output(world: Any) -> None:
+    host = await Host(world).made()
+    host.script((*RUNS, *SAYS, Output(b"op-1\n"), Eof(), Close()))
+    assert world.facts(await host.run())[1] == "unknown"
+
+
+async def test_a_marker_settles_what_was_cancelled(world: Any) -> None:
+    hang = Hang()
+    host = await Host(world).made(effect=MARKED)
+    host.script((*RUNS, Output(b"working\n"), hang, *SAYS, Eof(), Close()))
+    call = asyncio.ensure_future(host.run())
+    await hang.reached.wait()
+    (running,) = world.broker.core.lives
+    cancelled = await world._ended(world.broker.agent.action_cancel(host.session, invocation_id=running))
+    assert world.facts(cancelled)[1:] == ("unknown", "CALLER_CANCELLED", "reconcile")
+    assert world.facts(await call) == world.facts(cancelled)
+    settled = asyncio.Event()
+    world.broker.core.projection.on_change(lambda inv: settled.set() if inv.settlement is not None else None)
+    hang.release.set()
+    await settled.wait()
+    later = await world.get(host.session, running)
+    assert world.facts(later)[1:] == ("committed", "REMOTE_RESULT", "never")
+    assert later["evidence"]["completion"] == "marker+eof+close"

@@ -149,6 +149,8 @@ class SshBound(Bound):
     env: Headers
     """Sorted by name."""
     exits: Mapping[int, ExitMeaning]
+    marker: str | None
+    """The contract's completion marker, its placeholder filled."""
     way: tuple[Hop, ...]
     """The host entries and credentials as they were when this was bound, jump hosts first."""
 

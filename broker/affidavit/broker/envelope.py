@@ -14,7 +14,7 @@ from typing import Any
 from affidavit.broker import advice
 from affidavit.broker.advice import Operation, Refusal
 from affidavit.broker.moment import rfc3339
-from affidavit.broker.outcome import RECEIPT, Invocation
+from affidavit.broker.outcome import CUT_SHORT, Invocation
 from affidavit.broker.sentences import refused, sentence
 from affidavit.broker.terms import Code, Kind, Micros, Outcome, Phase, Retry, Source, State
 
@@ -131,7 +131,7 @@ def _answer(inv: Invocation, view: BodyView) -> dict[str, Any]:
 
 def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, view: BodyView) -> dict[str, Any]:
     outcome, by = operation.outcome()
-    complete = inv.completion not in (None, RECEIPT)
+    complete = inv.completion is not None and inv.completion not in CUT_SHORT
     evidence: dict[str, Any] = {
         "dispatch_started": inv.dispatched,
         "dispatch_record": inv.dispatch_record,

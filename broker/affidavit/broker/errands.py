@@ -269,6 +269,7 @@ def _bound_command(core: Core, errand: CommandErrand) -> SshBound:
         stdin=b"",
         env=(),
         exits={},
+        marker=None,
         way=errand.way,
     )
 

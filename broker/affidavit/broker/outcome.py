@@ -928,13 +928,22 @@ class ExitMeaning:
     retry: Retry | None = None
 
 
-def ssh_verdict(evidence: SshEvidence, meaning: Meaning, exits: Mapping[int, ExitMeaning]) -> Verdict:
-    """The verdict of a command that crossed the line and whose exchange has ended. `exits`: by exit status."""
+def ssh_verdict(
+    evidence: SshEvidence, meaning: Meaning, exits: Mapping[int, ExitMeaning], *, marked: bool = False
+) -> Verdict:
+    """The verdict of a command that crossed the line and whose exchange has ended. `exits`: by exit status.
+
+    `marked`: the last line of standard output is the marker of the contract's `completion` (R37). An exit status or
+    signal says more than it, and a contradiction voids it too.
+    """
     assert evidence.crossed
     if evidence.violation is not None:
         return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, evidence.violation)
     if evidence.exec_refused and evidence.complete:
         return Verdict(Phase.REMOTE_EXECUTION, Outcome.REJECTED, Code.SSH_EXEC_REFUSED, Retry.AFTER_CORRECTION)
+    if not evidence.exited and marked:
+        code = Code.REMOTE_RESULT if evidence.eof else Code.REMOTE_RESULT_INCOMPLETE
+        return Verdict(Phase.REMOTE_EXECUTION, Outcome.COMMITTED, code, Retry.NEVER)
     if not evidence.exited:
         return _unknown(Code.REMOTE_RESULT_INCOMPLETE, meaning, evidence.observation)
     if not evidence.complete:
@@ -963,24 +972,47 @@ def _exit_retry(evidence: SshEvidence, meaning: Meaning, *, zero: Retry) -> Retr
 
 
 def ssh_deadline_verdict(
-    evidence: SshEvidence, meaning: Meaning, exits: Mapping[int, ExitMeaning], *, caller_gone: bool
+    evidence: SshEvidence,
+    meaning: Meaning,
+    exits: Mapping[int, ExitMeaning],
+    *,
+    caller_gone: bool,
+    marked: bool = False,
 ) -> Verdict:
     """The verdict at the action's deadline while the exchange still runs (section 2).
 
-    Committed where the exit result is known: nothing more is waited for then. Output that both streams have ended is
-    whole, though CLOSE is still out.
+    Committed where the exit result or the marker is known: nothing more is waited for then. Output is whole where both
+    streams have ended, though CLOSE is still out.
     """
     if evidence.exited and evidence.eof:
         evidence = replace(evidence, complete=True)
-    if evidence.complete or evidence.fault is not None or evidence.violation is not None or evidence.exited:
-        return ssh_verdict(evidence, meaning, exits)
+    known = evidence.complete or evidence.exited or marked
+    if known or evidence.fault is not None or evidence.violation is not None:
+        return ssh_verdict(evidence, meaning, exits, marked=marked)
     if caller_gone and not evidence.answered:
         return _unknown(Code.CALLER_CANCELLED, meaning, "the caller ended; no answer by the deadline", "caller_ended")
     return _unknown(Code.REMOTE_DEADLINE, meaning, "the command had not ended by the deadline")
 
 
+def ssh_completion(evidence: SshEvidence) -> str:
+    """`completion` where the wire names none: an end by the marker, or output that was cut."""
+    if evidence.exit_signal is not None:
+        return "signal"
+    if evidence.exit_status is not None:
+        return "exit"
+    if not evidence.eof:
+        return MARKER
+    return f"{MARKER}+eof+close" if evidence.closed else f"{MARKER}+eof"
+
+
+MARKER = "marker"
+"""Begins the `completion` of a command that ended by its contract's marker."""
+
 RECEIPT = "receipt"
 """`completion` of an answer that its head settled and whose body broke off."""
+
+CUT_SHORT = frozenset({RECEIPT, "exit", "signal", MARKER})
+"""Each `completion` of an answer that is not whole, though it decided."""
 
 _RECEIPTED = Verdict(
     Phase.REMOTE_EXECUTION, Outcome.COMMITTED, Code.REMOTE_RESULT_INCOMPLETE, Retry.NEVER, message="receipt"

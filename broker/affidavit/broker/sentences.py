@@ -6,7 +6,7 @@ The words follow the design's table: "sent" means handed to a connection, "answe
 
 from __future__ import annotations
 
-from affidavit.broker.outcome import Invocation
+from affidavit.broker.outcome import MARKER, Invocation
 from affidavit.broker.terms import Code, Outcome, Phase, Retry, Source, State
 
 
@@ -145,6 +145,9 @@ def _answered(inv: Invocation, code: Code) -> str:
     if inv.exit_status is not None:
         cut = " Its output was cut." if code is Code.REMOTE_RESULT_INCOMPLETE else ""
         return f"The command ended with exit {inv.exit_status}.{cut}"
+    if inv.completion is not None and inv.completion.startswith(MARKER):
+        cut = " The rest of its output was cut." if code is Code.REMOTE_RESULT_INCOMPLETE else ""
+        return f"The command gave no exit status, but ended with the marker that its contract names.{cut}"
     if code is Code.SSH_EXEC_REFUSED:
         return "The host refused to run the command."
     if status is None:

@@ -284,6 +284,7 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         stdin=ask.stdin,
         env=_env(checked),
         exits={each.status: ExitMeaning(each.outcome, each.retry) for each in contract.verdict.exit},
+        marker=_marker(checked),
         way=checked.hops,
     )
 
@@ -304,6 +305,11 @@ def _lookup(checked: _Checked) -> dict[str, Any] | None:
         values["correlation_id"] = checked.ask.correlation_id
     asked = command(terms, values)
     return {"command": asked} if asked is not None else None
+
+
+def _marker(checked: _Checked) -> str | None:
+    marker = checked.contract.effect_terms.completion.marker
+    return marker.fill({"operation_id": str(checked.operation_id)}, str) if marker is not None else None
 
 
 def _env(checked: _Checked) -> Headers:

@@ -14,6 +14,7 @@ from affidavit.broker.fingerprint import SshHopBound, ssh_dispatch_fingerprint
 from affidavit.broker.hops import Lent, request_for, reuse_key
 from affidavit.broker.intake import Intake
 from affidavit.broker.limits import Limits
+from affidavit.broker.marker import Marker
 from affidavit.broker.outcome import Verdict
 from affidavit.broker.redact import Forms
 from affidavit.broker.results import Results
@@ -61,6 +62,7 @@ class SshWork:
         self._lent: tuple[Lent, ...] = ()
         self._request: SshRequest | None = None
         self._sink: _Sink | None = None
+        self._marker: Marker | None = None
         self._cut = b""
         self._answer: Answer | None = None
 
@@ -84,7 +86,10 @@ class SshWork:
         limits = self._limits()
         forms = Forms([lent.secret.use(bytes) for lent in self._lent])
         capped = replace(limits, result=limits.ssh_output)
-        self._sink = _Sink(lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results)
+        self._marker = Marker(self.bound.marker.encode()) if self.bound.marker is not None else None
+        self._sink = _Sink(
+            lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results, self._marker
+        )
         return _Keyed(
             self._wire().exchange(
                 self._request,
@@ -112,18 +117,20 @@ class SshWork:
         """The exec reply; output goes to the sink."""
 
     def verdict(self, evidence: SshEvidence) -> Verdict:
-        return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits)
+        return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits, marked=self._marked)
 
     def findings(self, verdict: Verdict) -> Findings:
         return Findings()
 
     def deadline_verdict(self, evidence: SshEvidence, *, caller_gone: bool) -> Verdict:
-        return oc.ssh_deadline_verdict(evidence, self.bound.meaning, self.bound.exits, caller_gone=caller_gone)
+        return oc.ssh_deadline_verdict(
+            evidence, self.bound.meaning, self.bound.exits, caller_gone=caller_gone, marked=self._marked
+        )
 
     async def keep(self, evidence: SshEvidence) -> Kept:
         assert self._sink is not None
         kept = await self._sink.finish()
-        if evidence.complete:
+        if evidence.complete or (self._marked and evidence.eof):
             if evidence.exit_status == 0 and kept.body.truncated_at is None:
                 self._answer = Answer(200, {}, kept.inline)
             return kept
@@ -134,7 +141,7 @@ class SshWork:
     def completed(self, evidence: SshEvidence, kept: Kept) -> ev.RemoteResponseComplete:
         signal = evidence.exit_signal
         return ev.RemoteResponseComplete(
-            completion=evidence.completion or "exit",
+            completion=evidence.completion or oc.ssh_completion(evidence),
             length=evidence.stdout_bytes + evidence.stderr_bytes,
             sha256=f"sha256:{kept.body.sha256}",
             exit_status=evidence.exit_status,
@@ -162,6 +169,11 @@ class SshWork:
     def release(self) -> None:
         for lent in self._lent:
             lent.wipe()
+
+    @property
+    def _marked(self) -> bool:
+        """The contract's marker is the last line that came."""
+        return self._marker is not None and self._marker.last
 
     def _reuse(self) -> str | None:
         """Reads and known-idempotent commands share a kept transport of the same way; others have a fresh one."""
@@ -195,12 +207,15 @@ class _Keyed:
 
 
 class _Sink:
-    """Takes both streams as they arrive (`ssh.port.SshSink`)."""
+    """Takes both streams as they arrive (`ssh.port.SshSink`). Standard output is shown to the marker."""
 
-    def __init__(self, intake: Callable[[], Intake], results: Results) -> None:
+    def __init__(self, intake: Callable[[], Intake], results: Results, marker: Marker | None) -> None:
+        self._marker = marker
         self._pumps = {stream: Pump(intake(), results.pool) for stream in Stream}
 
     async def write(self, stream: Stream, data: bytes) -> None:
+        if self._marker is not None and stream is Stream.STDOUT:
+            self._marker.feed(data)
         await self._pumps[stream].write(data)
 
     async def finish(self) -> Kept:

@@ -146,6 +146,7 @@ command = "releasectl deploy *"
 kind = "write"
 idempotent = "name"
 completion = "marker"
+marker = "live {operation_id}"
 [correlation]
 operation = "env:RELEASE_ID"
 [verdict]
@@ -248,7 +249,11 @@ def test_everything_over_ssh() -> None:
     assert isinstance(ssh.match, SshMatch)
     assert ssh.match.pattern.matches("web-1", "releasectl deploy 4")
     assert (ssh.effect_terms.idempotent, ssh.idempotent()) == (Idempotent.NAME, True)
-    assert ssh.effect_terms.completion.kind is CompletionKind.MARKER
+    assert ssh.effect_terms.completion == Completion(
+        CompletionKind.MARKER, marker=Template("live {operation_id}", ("operation_id",))
+    )
+    unnamed = contract(SSH.replace('marker = "live {operation_id}"\n', ""))
+    assert unnamed.effect_terms.completion.marker == Template("{operation_id}", ("operation_id",))
     assert ssh.correlation == Correlation(None, Place(PlaceKind.ENV, "RELEASE_ID"))
     assert ssh.verdict.exit == (
         ExitVerdict(75, Outcome.REJECTED, Retry.BACKOFF),
@@ -526,13 +531,18 @@ def test_refused_below_the_effect(added: str, key: str, line: int, says: str) ->
         (READ.replace('"60s"', '"60"'), "read.consistency.eventual", 11, "not a duration"),
         (SSH.replace('"name"', '"if-match"'), "effect.idempotent", 9, "which SSH has not"),
         (SSH.replace('"marker"', '"close"'), "effect.completion", 10, '"exit_status" or "marker"'),
-        (SSH.replace("env:RELEASE_ID", "/op"), "correlation.operation", 12, 'Write "env:NAME"'),
-        (SSH.replace("status = 3", "status = 75"), "verdict.exit[1]", 14, "75 again"),
-        (SSH.replace("status = 3", "status = 256"), "verdict.exit[1].status", 14, "from 0 to 255"),
+        (SSH.replace('"marker"', '"exit_status"'), "effect.marker", 11, "nothing looks for"),
+        (SSH.replace('completion = "marker"\n', ""), "effect.marker", 10, "nothing looks for"),
+        (SSH.replace("live {operation_id}", "live"), "effect.marker", 11, "does not hold {operation_id}"),
+        (SSH.replace("live {", "{correlation_id} {"), "effect.marker", 11, "other than {operation_id}"),
+        (SSH.replace("live {", "live\\n{"), "effect.marker", 11, "cannot be seen"),
+        (SSH.replace("env:RELEASE_ID", "/op"), "correlation.operation", 13, 'Write "env:NAME"'),
+        (SSH.replace("status = 3", "status = 75"), "verdict.exit[1]", 15, "75 again"),
+        (SSH.replace("status = 3", "status = 256"), "verdict.exit[1].status", 15, "from 0 to 255"),
         (SSH.replace('host = "web-*"', 'host = ""'), "match.host", 5, "not a host"),
         (SSH.replace('command = "releasectl deploy *"', 'command = "\\u0000"'), "match.command", 6, "not a command"),
-        (SSH.replace('"releasectl status', '"\\u0000'), "reconcile.command", 16, "holds a NUL"),
-        (SSH + "[redirect]\nfollow = 1", "redirect", 20, "is not for kind ssh"),
+        (SSH.replace('"releasectl status', '"\\u0000'), "reconcile.command", 17, "holds a NUL"),
+        (SSH + "[redirect]\nfollow = 1", "redirect", 21, "is not for kind ssh"),
         (
             SSH.replace('"write"', '"read"').split("idempotent")[0] + '[read]\nconsistency = "header:ETag"',
             "read.consistency",

@@ -15,6 +15,20 @@ def envelope(kind: str, outcome: str, phase: str = "remote_execution", **more: A
     return {kind: {"code": "X", "phase": phase, "outcome": outcome, "retry": "never"}, **more}
 
 
+CUT = {"complete": False, "truncated_at": None}
+BOTH = {"stdout": WHOLE, "stderr": WHOLE}
+COMMANDS = [
+    ({"exit_status": 0, "exit_signal": None, **BOTH}, 0),
+    ({"exit_status": None, "exit_signal": None, **BOTH}, 0),
+    ({"exit_status": 7, "exit_signal": None, **BOTH}, 9),
+    ({"exit_status": None, "exit_signal": "TERM", **BOTH}, 9),
+    ({"exit_status": 0, "exit_signal": None, "stdout": CUT, "stderr": CUT}, 9),
+    ({"exit_status": None, "exit_signal": None, "stdout": CUT, "stderr": CUT}, 9),
+    ({"exit_status": 0, "exit_signal": None, **BOTH, "stderr": {**WHOLE, "truncated_at": 9}}, 9),
+]
+"""What a command left behind, and the exit status of the action: no exit status at all is the contract's marker."""
+
+
 @pytest.mark.parametrize(
     ("given", "status"),
     [
@@ -27,6 +41,7 @@ def envelope(kind: str, outcome: str, phase: str = "remote_execution", **more: A
         (envelope("result", "committed", http={"status": 200, "body": {**WHOLE, "complete": False}}), 9),
         (envelope("result", "committed", http={"status": 200, "body": {**WHOLE, "truncated_at": 10}}), 9),
         (envelope("result", "committed"), 9),
+        *((envelope("result", "committed", ssh=ssh), status) for ssh, status in COMMANDS),
         (envelope("error", "not_attempted", "validation"), 10),
         (envelope("error", "rejected", http={"status": 401, "body": WHOLE}), 11),
         (envelope("error", "unknown"), 12),

@@ -63,6 +63,8 @@ def _effect(values: Mapping[str, Any]) -> Iterator[Fault]:
         if for_ssh is not (kind == SSH):
             ways = '"exit_status" or "marker"' if kind == SSH else '"body", "close" or "header:NAME"'
             yield Fault(("effect", "completion"), f"is not a way in which an answer over {kind} ends", f"Write {ways}.")
+    if effect["marker"] is not None and (completion is None or completion.kind is not CompletionKind.MARKER):
+        yield Fault(("effect", "marker"), "is a marker that nothing looks for", 'Add completion = "marker".')
 
 
 def _correlation(values: Mapping[str, Any]) -> Iterator[Fault]:

@@ -410,6 +410,19 @@ def _completion(value: Any) -> Completion:
     raise Wrong("is not a way in which an answer ends")
 
 
+MAX_MARKER = 500
+
+
+def _marker(value: Any) -> Template:
+    line = text(MAX_MARKER).take(value)
+    template = _template(line)
+    if "operation_id" not in template.names:
+        raise Wrong("does not hold {operation_id}, so that the line of another run would do")
+    if set(template.names) != {"operation_id"}:
+        raise Wrong("holds a placeholder other than {operation_id}")
+    return template
+
+
 def _retry_after(value: Any) -> RetryAfter:
     place, semicolon, unit = _text(value).partition(";")
     if semicolon and unit != "epoch":
@@ -514,6 +527,7 @@ HOST_PATTERN = Leaf("the name of a host entry", _host_pattern)
 COMMAND_PATTERN = Leaf("a command, in which * is any text", _command_pattern)
 IDEMPOTENT = Leaf('true, false, "name", "if-match" or "if-none-match"', _idempotent)
 COMPLETION = Leaf('"body", "close" or "header:NAME"; for ssh "exit_status" or "marker"', _completion)
+MARKER = Leaf('one line with {operation_id}, such as "released {operation_id}"', _marker)
 RETRY_AFTER = Leaf('"header:NAME" or "header:NAME;epoch"', _retry_after)
 TEMPLATE = Leaf("text with {operation_id}, {idempotency_key}, {correlation_id} or {result:/pointer}", _template)
 URL_TEMPLATE = Leaf(
@@ -580,6 +594,7 @@ GRAMMAR = TableOf(
                     Key("kind", word(*Effect, enum=Effect), needed=True),
                     Key("idempotent", IDEMPOTENT),
                     Key("completion", COMPLETION),
+                    Key("marker", MARKER, kind=SSH),
                 )
             ),
             needed=True,

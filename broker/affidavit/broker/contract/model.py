@@ -127,12 +127,15 @@ class CompletionKind(StrEnum):
     """A complete 2xx head with this receipt."""
     EXIT_STATUS = "exit_status"
     MARKER = "marker"
+    """A last line of standard output stands in for an exit status that did not come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Completion:
     kind: CompletionKind
     header: str | None = None
+    marker: Template | None = None
+    """The line of MARKER, with `operation_id` as its one placeholder."""
 
 
 @dataclass(frozen=True, slots=True)

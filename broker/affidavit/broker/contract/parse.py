@@ -6,7 +6,7 @@ import hashlib
 import re
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import Any
 
@@ -40,6 +40,7 @@ from affidavit.broker.contract.model import (
     Row,
     SshMatch,
     Standing,
+    Template,
     Verdict,
     Where,
 )
@@ -49,6 +50,8 @@ from affidavit.broker.terms import Effect, Outcome
 
 MAX_FILE = 64 * KIB
 """Bytes of a contract file."""
+DEFAULT_MARKER = Template("{operation_id}", ("operation_id",))
+"""The completion marker of a contract that names no text for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,8 +175,10 @@ def _effect(effect: Mapping[str, Any], kind: str) -> EffectTerms:
     idempotent = effect["idempotent"]
     if idempotent is None:
         idempotent = Idempotent.YES if effect["kind"] is Effect.READ else Idempotent.NO
-    by_default = Completion(CompletionKind.BODY if kind == HTTP else CompletionKind.EXIT_STATUS)
-    return EffectTerms(effect["kind"], idempotent, effect["completion"] or by_default)
+    completion = effect["completion"] or Completion(CompletionKind.BODY if kind == HTTP else CompletionKind.EXIT_STATUS)
+    if completion.kind is CompletionKind.MARKER:
+        completion = replace(completion, marker=effect["marker"] or DEFAULT_MARKER)
+    return EffectTerms(effect["kind"], idempotent, completion)
 
 
 def _read_terms(terms: Mapping[str, Any]) -> ReadTerms:

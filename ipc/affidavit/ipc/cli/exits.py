@@ -83,12 +83,15 @@ def _plain_success(http: Mapping[str, Any] | None) -> bool:
     """A 2xx whose body is here whole."""
     if http is None or not 200 <= http["status"] <= 299:
         return False
-    body = http.get("body")
-    return body is None or (bool(body.get("complete", True)) and body.get("truncated_at") is None)
+    return _whole(http.get("body"))
 
 
 def _plain_end(ssh: Mapping[str, Any] | None) -> bool:
-    """Exit status 0, and both outputs are here whole."""
-    if ssh is None or ssh["exit_status"] != 0:
+    """Exit status 0, or none where the contract's marker decided, and both outputs are here whole."""
+    if ssh is None or ssh["exit_status"] not in (0, None) or ssh["exit_signal"] is not None:
         return False
-    return all(ssh[part] is None or ssh[part]["truncated_at"] is None for part in ("stdout", "stderr"))
+    return _whole(ssh["stdout"]) and _whole(ssh["stderr"])
+
+
+def _whole(body: Mapping[str, Any] | None) -> bool:
+    return body is None or (bool(body.get("complete", True)) and body.get("truncated_at") is None)
