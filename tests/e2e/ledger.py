@@ -46,6 +46,7 @@ RULES = {
     "plain": "",
     "seen": LOOKUP,
     "jobs": JOB,
+    "slow": JOB + "[deadlines]\nrecovery = '1s'\n",
     "own": KEY + "[retry]\nautomatic = true\n",
 }
 
@@ -63,6 +64,7 @@ class Ledger:
             scripts[f"/{name}"] = self.apply
         scripts["/found"] = self.found
         scripts["/job"] = self.job
+        scripts["/working"] = lambda call: call.answer(200, b'{"state":"working"}')
 
     def apply(self, call: Call) -> None:
         key = call.arrival.header("Idempotency-Key")
@@ -74,6 +76,8 @@ class Ledger:
             return
         if call.arrival.path == "/jobs":
             call.answer(202, b'{"id":"j1","url":"/job"}')
+        elif call.arrival.path == "/slow":
+            call.answer(202, b'{"id":"j2","url":"/working"}')
         else:
             call.answer(201, b'{"id":1}')
 

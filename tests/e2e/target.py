@@ -112,7 +112,7 @@ class Target:
         sock.settimeout(LIMIT_S)
         with sock:
             try:
-                arrival = _read(sock)
+                arrival = read_request(sock)
                 if arrival is None:
                     return
                 call = Call(arrival, sock, port)
@@ -124,7 +124,8 @@ class Target:
                 return
 
 
-def _read(sock: socket.socket) -> Arrival | None:
+def read_request(sock: socket.socket) -> Arrival | None:
+    """The request on a connection, or None where it ends before one is whole."""
     data = b""
     while b"\r\n\r\n" not in data:
         more = sock.recv(65536)

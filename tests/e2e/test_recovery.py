@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+import pytest
 from tests.e2e.conftest import World
-from tests.e2e.ledger import Ledger
+from tests.e2e.gate import Gate
+from tests.e2e.ledger import CONTRACT, KEY, Ledger
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, facts, new_operation, until
+
+from affidavit.ipc.client import ConnectionLost, NotReachable
 
 
 def ask(broker: Broker, name: str, operation: str, **more: Any) -> Mapping[str, Any]:
@@ -142,3 +146,91 @@ def test_a_job_whose_polls_fail_is_followed_and_never_launched_again(ruled: Home
         assert ask(broker, "jobs", operation)["invocation_id"] == accepted["invocation_id"]
     assert ledger.polls >= 3
     assert len(ledger.effects) == 1
+
+
+def test_what_was_interrupted_before_its_acceptance_is_asked_for_again_under_its_id(
+    ruled: Home, world: World, ledger: Ledger
+) -> None:
+    operation, before = new_operation(), len(world.target.arrivals("/plain"))
+    with ruled.start(faultpoint="before:ACTION_ACCEPTED") as broker:
+        assert broker.serving
+        with pytest.raises((ConnectionLost, NotReachable)):
+            ask(broker, "plain", operation)
+        assert broker.ended() == -9
+    assert len(world.target.arrivals("/plain")) == before
+    with ruled.serve() as broker:
+        assert said(ask(broker, "plain", operation)) == ("committed", "REMOTE_RESULT", "never")
+        again = ask(broker, "plain", operation)
+    assert said(again) == ("committed", "REMOTE_RESULT", "never")
+    assert len(world.target.arrivals("/plain")) == before + 1
+    assert len(ledger.effects) == 1
+
+
+def test_a_job_past_its_deadline_is_unknown_and_never_launched_again(ruled: Home, world: World, ledger: Ledger) -> None:
+    """R77: its target works on, its time is over; a restart, a repeat and a second call change nothing about that."""
+    operation, before = new_operation(), len(world.target.arrivals("/slow"))
+    with ruled.serve() as broker:
+        accepted = ask(broker, "slow", operation)
+        assert said(accepted) == ("committed", "JOB_ACCEPTED", "never")
+        job = accepted["evidence"]["job"]["operation_id"]
+        until(lambda: said(got(broker, job))[1] == "REMOTE_DEADLINE", "its recovery deadline")
+        assert said(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
+        with broker.operator() as operator:
+            assert [alert["which"] for alert in operator.call("status", {})["alerts"]] == ["recovery_deadline"]
+        broker.kill()
+    with ruled.serve() as broker:
+        assert said(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
+        assert said(got(broker, operation)) == ("committed", "JOB_ACCEPTED", "never")
+        assert ruled.run("action", "retry", operation, "--json").json["result"]["code"] == "JOB_ACCEPTED"
+        assert ask(broker, "slow", operation)["invocation_id"] == accepted["invocation_id"]
+        job_id = got(broker, job)["invocation_id"]
+        noted = ("--note", "its own log says done", "--outcome", "committed")
+        assert ruled.operate("attest", job_id, *noted).status == 0
+        assert said(got(broker, job))[:2] == ("committed", "SETTLED_BY_OPERATOR")
+    assert len(world.target.arrivals("/slow")) == before + 1
+    assert len(ledger.effects) == 1
+
+
+@pytest.fixture
+def gate() -> Iterator[Gate]:
+    made = Gate()
+    yield made
+    made.close()
+
+
+def test_two_workers_one_lease_and_the_first_wakes_late(home: Home, gate: Gate) -> None:
+    """R47, R77: the first worker's repeat hangs in its connect for longer than its lease; the second takes the next
+    generation. Then both connections are made, in whichever order: the stale holder sends nothing."""
+    (home.places.contracts / "gate.toml").write_text(CONTRACT.format(name="gate", port=gate.port, rest=KEY))
+    for words in (("contract", "adopt", "--all"), ("settings", "set", "limit.lease_s", "1")):
+        assert home.operate(*words).status == 0
+    operation = new_operation()
+    with home.serve() as broker:
+        url = f"http://127.0.0.1:{gate.port}/gate"
+        with broker.agent() as agent:
+            params = {"method": "POST", "url": url, "body": "x", "operation_id": operation, "wait_s": LIMIT_S}
+            lost = answer(agent, "http.request", params)
+        assert said(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+        words = [*CLI, "action", "retry", operation, "--json"]
+        first = subprocess.Popen(words, env=home.environment, stdout=subprocess.PIPE, text=True)
+        until(lambda: got(broker, operation)["invocation_id"] != lost["invocation_id"], "the first worker's repeat")
+        held = got(broker, operation)["invocation_id"]
+        with broker.agent() as agent:
+            named = {"invocation_id": lost["invocation_id"], "wait_s": 0}
+            refused = answer(agent, "action.retry", named)
+            assert (facts(refused)["code"], refused["evidence"]["refers_to"]) == ("LEASE_LOST", held)
+            until(lambda: "pending" in answer(agent, "action.retry", named), "the second worker's repeat")
+            second = got(broker, operation)["invocation_id"]
+            assert second != held
+            assert gate.effects == {lost["evidence"]["idempotency"]["key"]}
+            gate.open()
+            won = answer(agent, "action.wait", {"invocation_id": second, "wait_s": LIMIT_S})
+        out, _ = first.communicate(timeout=LIMIT_S)
+        woken = json.loads(out)
+    assert said(won) == ("committed", "REMOTE_RESULT", "never")
+    assert (said(woken), woken["invocation_id"]) == (("not_attempted", "LEASE_LOST", "fetch_result"), held)
+    assert woken["evidence"]["refers_to"] == second
+    assert woken["evidence"]["dispatch_started"] is False
+    assert len(gate.arrivals) == 2
+    assert len(gate.effects) == 1
+    assert home.intact()

@@ -101,6 +101,7 @@ _LIMITS: tuple[tuple[str, Looser, float, float, str], ...] = (
     ("tls_handshake_s", Looser.MORE, 0.1, 60, "limit of the TLS handshake, seconds"),
     ("setup_tries", Looser.MORE, 1, 5, "set-up tries inside one invocation"),
     ("attempts", Looser.MORE, 1, 10, "dispatches of one operation where its contract is silent"),
+    ("lease_s", Looser.LESS, 1, 3600, "how long a repeat may take from its decision to its dispatch, seconds"),
     ("connections", Looser.MORE, 1, 4096, "connections to the agent socket"),
     ("body", Looser.MORE, 0, 64 * 1024**2, "request body, bytes"),
     ("request_head", Looser.MORE, 1024, 1024**2, "request head, bytes"),
