@@ -11,6 +11,7 @@ from tests.broker.test_ssh_exec import HOST_KEY, PASSPHRASE, PASSWORD, asked, sc
 
 from affidavit.broker.card import NewHostKey, NoticeKind, Scope
 from affidavit.broker.terms import Kind, Stage
+from affidavit.broker.vault import HostEdit
 from affidavit.broker.wire.port import SetupFault, SetupStop
 from affidavit.broker.wire.ssh.port import HostKey, Probed
 from affidavit.broker.wire.ssh.scripted import ScriptedSshWire, Stop, result
@@ -129,10 +130,10 @@ async def test_the_decision_is_durable_before_the_pin(lax: Any, monkeypatch: pyt
     hosts, seen = type(core.vault.hosts), []
     pin = hosts.pin
 
-    def watched(self: Any, name: str, host_key: HostKey) -> Any:
+    def watched(self: Any, entry: Any, host_key: HostKey) -> Any:
         last = core.projection.reader.head().seq
         seen.extend(str(record.kind) for record in core.projection.reader.records_between(1, last))
-        return pin(self, name, host_key)
+        return pin(self, entry, host_key)
 
     monkeypatch.setattr(hosts, "pin", watched)
     call = asked(lax, lax.session(), host="new", command="make")
@@ -227,7 +228,8 @@ async def test_two_cards_of_one_new_host_pin_one_key(lax: Any) -> None:
     ("change", "code"),
     [
         (lambda world: world.broker.core.vault.hosts.remove("new"), "HOST_KEY_UNKNOWN"),
-        (lambda world: world.broker.core.vault.hosts.pin("new", key(9)), "HOST_KEY_MISMATCH"),
+        (lambda world: world.broker.core.vault.hosts.edit("new", HostEdit(port=2222)), "HOST_KEY_UNKNOWN"),
+        (lambda world: world.broker.core.vault.hosts.edit("new", HostEdit(host_keys=(HOST_KEY,))), "HOST_KEY_MISMATCH"),
     ],
 )
 async def test_an_entry_that_changed_while_the_card_waited_takes_no_key(

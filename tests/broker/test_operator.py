@@ -120,6 +120,26 @@ async def test_hosts(world: World, changes: Changes) -> None:
     assert changes.seen[1]["digest_after"] == added["digest"]
 
 
+async def test_an_edit_is_recorded_and_says_which_keys_went(world: World, changes: Changes) -> None:
+    operator = world.broker.operator
+    await add_key(operator)
+    line = ssh_keys.line(ssh_keys.new())
+    added = await operator.host_add({**HOST, "host_keys": [line]}, words())
+    nothing = await operator.host_edit("db", {"host_keys": (), "forget_keys": (), "user": None}, words())
+    assert nothing["digest"] == added["digest"]
+    moved = await operator.host_edit("db", {"port": 2222, "policy": "strict"}, words())
+    assert (moved["port"], moved["host_keys"], moved["removed"]) == (2222, [], added["host_keys"])
+    assert len(moved["warnings"]) == 2
+    lax = await operator.host_edit("db", {"policy": "accept-new", "host_keys": (line,)}, words())
+    assert (lax["pinned"], lax["warnings"]) == (added["host_keys"], [])
+    assert changes.told[1:] == [("host", "db", "added"), ("host", "db", "edited"), ("host", "db", "edited")]
+    assert changes.seen[2]["digest_before"] == added["digest"]
+    assert changes.seen[3]["digest_after"] == lax["digest"]
+    with pytest.raises(OperatorRefused) as refused:
+        await operator.host_edit("db", {"address": "a b"}, words())
+    assert refused.value.field == "address"
+
+
 async def test_an_import_is_recorded_entry_by_entry(world: World, changes: Changes) -> None:
     operator = world.broker.operator
     await add_key(operator)

@@ -94,6 +94,21 @@ async def test_what_was_approved_goes_out_and_both_outputs_come_back(host: Any) 
     assert request.target.user == "deploy"
 
 
+@pytest.mark.parametrize("change", [f"@revoked web.example.com {HOST_KEY}", None])
+async def test_an_entry_that_changed_after_it_was_bound_is_not_gone_to(host: Any, change: str | None) -> None:
+    wire = scripted(host)
+    call = asked(host, host.session(), command="make")
+    await host.card()
+    operator = host.broker.operator
+    if change is None:
+        await operator.host_edit("web", {"user": "root"}, bytearray(PASSPHRASE))
+    else:
+        await operator.host_import(change, credential=None, user=None, passphrase=bytearray(PASSPHRASE))
+    await host.approve()
+    assert host.facts(await call) == ("validation", "not_attempted", "FINGERPRINT_CHANGED", "after_correction")
+    assert wire.requests == []
+
+
 async def test_reads_may_share_a_transport_and_writes_never_do(host: Any) -> None:
     await host.adopt(READ)
     session, wire = host.session(), scripted(host, result(0), result(0), result(0))

@@ -214,6 +214,9 @@ class OperatorApi(Protocol):
     async def host_add(self, params: Json, passphrase: bytearray) -> Json:
         """Add an SSH host: the fields of `vault.NewHost`."""
 
+    async def host_edit(self, name: str, params: Json, passphrase: bytearray) -> Json:
+        """Change an SSH host: the fields of `vault.HostEdit`."""
+
     async def host_list(self, passphrase: bytearray) -> Json: ...
 
     async def host_remove(self, name: str, passphrase: bytearray) -> Json: ...

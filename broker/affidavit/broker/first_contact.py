@@ -97,22 +97,22 @@ class FirstContact:
     async def pin(self) -> None:
         """The key was approved: pin it. The decision is durable before, the pin before anything is dispatched. Raises
         Stop where the entry no longer takes it, and where another host on the way is new as well."""
-        core, name, key = self._core, self._newcomer.entry.name, self._key
+        core, entry, key = self._core, self._newcomer.entry, self._key
         assert key is not None
         await core.projection.flush().durable()
         try:
-            before = core.vault.hosts.named(name)
-            after = await core.loop.run_in_executor(None, core.vault.hosts.pin, name, key)
+            before = core.vault.hosts.named(entry.name)
+            after = await core.loop.run_in_executor(None, core.vault.hosts.pin, entry, key)
         except VaultLocked:
             raise Stop(oc.stop(Code.VAULT_LOCKED, Phase.CREDENTIAL_INJECTION)) from None
         except VaultError:
             raise self._untaken(key) from None
         if after != before:
-            core.note_change("host", name, None, "key pinned", before=before.digest, after=after.digest)
+            core.note_change("host", entry.name, None, "key pinned", before=before.digest, after=after.digest)
         following = self._work.bound.newcomer
         if following is not None:
             stopped = _at_key(SetupFault.HOST_KEY_UNKNOWN, "HOST_KEY_UNKNOWN", None, "")
-            behind = f"The key of {name} is pinned. {following.entry.name}, behind it, is new as well: ask again."
+            behind = f"The key of {entry.name} is pinned. {following.entry.name}, behind it, is new as well: ask again."
             raise Stop(oc.setup_verdict(stopped), message=behind)
 
     def _untaken(self, key: HostKey) -> Stop:

@@ -26,6 +26,8 @@ from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.vault.kinds import OAuth2Options, SigV4Options
 from affidavit.broker.vault.proxy import ProxyChoice
 
+ENTRY_CHANGED = "The host's entry was changed after this was bound. It needs a new card."
+
 
 class VaultSecrets:
     """`prepare.Secrets` over the vault. What it gave is kept by the identity of its `Bound`, until `release`.
@@ -59,8 +61,11 @@ class VaultSecrets:
         return injection
 
     async def lend(self, way: Sequence[Hop]) -> tuple[Lent, ...]:
-        """The secrets of the way to a host, for whoever asked to wipe. Raises Stop."""
+        """The secrets of the way to a host, for whoever asked to wipe. Raises Stop, also where an entry is no longer
+        what was bound: its key may have been revoked since."""
         try:
+            if any(hop.entry not in self._vault.hosts.list() for hop in way):
+                raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION), message=ENTRY_CHANGED)
             return lend(self._vault, way)
         except NotKnown:
             raise _stop(Code.CREDENTIAL_MISSING) from None

@@ -36,6 +36,7 @@ from affidavit.broker.terms import (
 )
 from affidavit.broker.vault.credentials import CAUTIONS, Added, Credential
 from affidavit.broker.vault.errors import VaultError, WrongPassphrase
+from affidavit.broker.vault.host_edit import HostEdit
 from affidavit.broker.vault.host_entry import HostEntry, HostKeyPolicy, NewHost
 from affidavit.broker.vault.kinds import NewCredential, shown_options
 from affidavit.broker.vault.proxy import Proxy, sends_in_clear
@@ -50,6 +51,7 @@ HOST_UNKNOWN = (
     "No key of this host is known, and its policy is strict: every action ends HOST_KEY_UNKNOWN until one is imported "
     "from a known_hosts."
 )
+HOST_MOVED = "Another address or port is another host: the keys pinned for the old one are forgotten."
 NOTE_MAX = 4000
 REFERENCE_MAX = 512
 
@@ -269,6 +271,22 @@ class OperatorSide:
         entry = await self._change(lambda: self._core.vault.hosts.add(new))
         self._core.note_change("host", entry.name, None, "added", after=entry.digest)
         return {**self._shown_host(entry), "warnings": [HOST_UNKNOWN] if _never_known(entry) else []}
+
+    async def host_edit(self, name: str, params: Json, passphrase: bytearray) -> Json:
+        await self._proved(passphrase)
+        edit = HostEdit(**{field: value for field, value in params.items() if value is not None})
+        before, after = await self._change(lambda: self._core.vault.hosts.edit(name, edit))
+        if after != before:
+            self._core.note_change("host", name, None, "edited", before=before.digest, after=after.digest)
+        keys = _shown_keys(before, after)
+        warnings = [HOST_MOVED] if before.host_keys and before.authority != after.authority else []
+        warnings += [HOST_UNKNOWN] if _never_known(after) else []
+        return {
+            **self._shown_host(after),
+            "pinned": keys["pinned"],
+            "removed": keys["removed"],
+            "warnings": warnings,
+        }
 
     async def host_list(self, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
@@ -528,7 +546,7 @@ def _shown_host_keys(keys: Iterable[HostKey]) -> list[dict[str, str]]:
 
 
 def _shown_keys(before: HostEntry, after: HostEntry) -> dict[str, Any]:
-    """What an import did to the keys of an entry."""
+    """What a change did to the keys of an entry."""
     return {
         "name": after.name,
         "pinned": _shown_host_keys(key for key in after.host_keys if key not in before.host_keys),

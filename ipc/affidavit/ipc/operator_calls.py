@@ -183,6 +183,9 @@ class OperatorCalls:
     async def host_add(self, caller: Peer, *, passphrase: bytearray, **about: Any) -> Json:
         return await self._api.host_add(about, passphrase)
 
+    async def host_edit(self, caller: Peer, *, name: str, passphrase: bytearray, **about: Any) -> Json:
+        return await self._api.host_edit(name, about, passphrase)
+
     async def host_list(self, caller: Peer, *, passphrase: bytearray) -> Json:
         return await self._api.host_list(passphrase)
 

@@ -9,6 +9,7 @@ from tests.broker.vault import ssh_keys
 
 from affidavit.broker.vault import (
     Conflict,
+    HostEdit,
     HostKeyPolicy,
     Invalid,
     NewCredential,
@@ -69,17 +70,45 @@ def test_a_credential_stays_while_a_host_uses_it(keyed: Vault) -> None:
 
 def test_a_new_key_is_pinned_once(keyed: Vault) -> None:
     key, other = ssh_keys.host_key(ssh_keys.new()), ssh_keys.host_key(ssh_keys.new())
-    keyed.hosts.add(NEW)
-    keyed.hosts.add(replace(NEW, name="lax", policy="accept-new"))
+    db = keyed.hosts.add(NEW)
+    lax = keyed.hosts.add(replace(NEW, name="lax", policy="accept-new"))
     with pytest.raises(Conflict):
-        keyed.hosts.pin("db", key)
-    pinned = keyed.hosts.pin("lax", key)
+        keyed.hosts.pin(db, key)
+    pinned = keyed.hosts.pin(lax, key)
     assert pinned.host_keys == (key,)
-    assert keyed.hosts.named("lax") == keyed.hosts.pin("lax", key) == pinned
-    with pytest.raises(Conflict):
-        keyed.hosts.pin("lax", other)
+    assert keyed.hosts.named("lax") == keyed.hosts.pin(lax, key) == pinned
+    for entry in (lax, pinned):
+        with pytest.raises(Conflict):
+            keyed.hosts.pin(entry, other)
     with pytest.raises(NotKnown):
-        keyed.hosts.pin("nobody", key)
+        keyed.hosts.pin(replace(lax, name="nobody"), key)
+
+
+def test_a_key_is_not_pinned_for_an_entry_that_has_changed(keyed: Vault) -> None:
+    key = ssh_keys.host_key(ssh_keys.new())
+    lax = keyed.hosts.add(replace(NEW, policy="accept-new"))
+    for edit in (HostEdit(port=2222), HostEdit(port=22, policy="strict")):
+        keyed.hosts.edit("db", edit)
+        with pytest.raises(Conflict, match="was changed"):
+            keyed.hosts.pin(lax, key)
+    assert keyed.hosts.named("db").host_keys == ()
+
+
+def test_an_edit_is_kept(keyed: Vault) -> None:
+    keyed.hosts.add(replace(NEW, name="gate"))
+    added = keyed.hosts.add(replace(NEW, host_keys=(LINE,)))
+    changes = HostEdit(user="root", jump="gate", policy="accept-new")
+    before, after = keyed.hosts.edit("db", changes)
+    assert before == added
+    assert after == replace(added, user="root", jump="gate", policy=HostKeyPolicy.ACCEPT_NEW)
+    keyed.lock()
+    keyed.unlock(bytearray(b"correct horse"))
+    assert keyed.hosts.named("db") == after
+    with pytest.raises(NotKnown):
+        keyed.hosts.edit("nobody", changes)
+    with pytest.raises(Invalid):
+        keyed.hosts.edit("gate", HostEdit(jump="db"))
+    assert keyed.hosts.named("gate").jump is None
 
 
 def test_a_revoked_key_is_not_learnt(keyed: Vault) -> None:
@@ -87,7 +116,7 @@ def test_a_revoked_key_is_not_learnt(keyed: Vault) -> None:
     keyed.hosts.add(replace(NEW, policy="accept-new"))
     keyed.hosts.import_file(f"@revoked * {ssh_keys.line(key)}")
     with pytest.raises(Conflict):
-        keyed.hosts.pin("db", ssh_keys.host_key(key))
+        keyed.hosts.pin(keyed.hosts.named("db"), ssh_keys.host_key(key))
     assert keyed.hosts.named("db").revoked == (ssh_keys.host_key(key),)
 
 

@@ -62,6 +62,43 @@ def test_add(cli: Cli, broker: ScriptedBroker) -> None:
     ]
 
 
+def test_edit(cli: Cli, broker: ScriptedBroker) -> None:
+    other = {**PINNED, "fingerprint": "SHA256:old"}
+    broker.answers(
+        "host.edit",
+        {"result": {**ROW, "pinned": [PINNED], "removed": [other], "warnings": ["Gone\x1b."]}},
+        {"result": {**SIX, "pinned": [], "removed": []}},
+    )
+    more = ("--port", "2222", "--jump", "gate", "--host-key", "ssh-ed25519 A", "--forget-key", "SHA256:old")
+    ran = cli("host", "edit", "db", *WORDS, *more, "--host-key-policy", "strict", "--passphrase-fd", cli.fd(b"pw"))
+    assert (ran.status, ran.text.splitlines(), ran.err) == (
+        0,
+        [
+            "db is now: deploy@db.example.com:2222 through gate, with id_ed25519, strict.",
+            "db: pinned ssh-ed25519 SHA256:abc",
+            "db: removed ssh-ed25519 SHA256:old",
+        ],
+        "Note: Gone<U+001B>.\n",
+    )
+    assert cli("host", "edit", "six", "--no-jump", "--passphrase-fd", cli.fd(b"pw")).status == 0
+    assert broker.asked("host.edit") == [
+        {
+            "name": "db",
+            "address": "db.example.com",
+            "port": 2222,
+            "user": "deploy",
+            "credential": "id_ed25519",
+            "jump": "gate",
+            "host_keys": ["ssh-ed25519 A"],
+            "forget_keys": ["SHA256:old"],
+            "policy": "strict",
+            "passphrase": "pw",
+        },
+        {"name": "six", "jump": "", "host_keys": [], "forget_keys": [], "passphrase": "pw"},
+    ]
+    assert cli("host", "edit", "db", "--no-jump", "--jump", "x", "--passphrase-fd", cli.fd(b"pw")).status == 2
+
+
 def test_list_and_remove(cli: Cli, broker: ScriptedBroker) -> None:
     broker.answers("host.list", {"result": {"hosts": [ROW, SIX]}}, {"result": {"hosts": []}})
     broker.answers("host.remove", {"result": {"name": "db", "removed": True}})
@@ -95,6 +132,7 @@ def test_import_tells_what_was_taken_and_what_was_not(cli: Cli, broker: Scripted
     assert ran.text.splitlines() == [
         "db is added: deploy@db.example.com:2222 through gate, with id_ed25519.",
         "gate: pinned ssh-ed25519 SHA256:abc",
+        "gate: removed ssh-ed25519 SHA256:abc",
         "gate: revoked ssh-ed25519 SHA256:r",
     ]
     assert ran.err.splitlines() == ["Skipped, line 3: *.x<U+202E>: A pattern.", "Note: Look."]
@@ -110,6 +148,7 @@ def test_json_is_the_brokers_answer(cli: Cli, broker: ScriptedBroker, tmp_path: 
     file.write_text("x")
     for method, words in (
         ("host.add", ("add", "db", *WORDS)),
+        ("host.edit", ("edit", "db", "--user", "u")),
         ("host.list", ("list",)),
         ("host.remove", ("remove", "db")),
         ("host.import", ("import", str(file))),

@@ -24,6 +24,7 @@ from affidavit.broker.vault.errors import (
     WrongPassphrase,
 )
 from affidavit.broker.vault.head import DeviceMode
+from affidavit.broker.vault.host_edit import HostEdit
 from affidavit.broker.vault.host_entry import Hop, HostEntry, HostKeyPolicy, NewHost, hops_of
 from affidavit.broker.vault.host_import import Imported
 from affidavit.broker.vault.hosts import Hosts
@@ -53,6 +54,7 @@ __all__ = [
     "DeviceSecretUnavailable",
     "DeviceTrouble",
     "Hop",
+    "HostEdit",
     "HostEntry",
     "HostKeyPolicy",
     "Hosts",

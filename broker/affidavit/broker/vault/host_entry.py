@@ -264,6 +264,13 @@ def by_address(entries: Iterable[HostEntry], address: str, port: int | None = No
     return tuple(entry for entry in entries if entry.address == wanted and port in (None, entry.port))
 
 
+def check_ways(entries: Sequence[HostEntry]) -> None:
+    """Raise Invalid, field `jump`, unless every jump host is there and every way is short enough and no circle."""
+    for entry in entries:
+        if entry.jump is not None:
+            _check_jump(entry.jump, entries)
+
+
 def _check_jump(jump: str, entries: Iterable[HostEntry]) -> None:
     """The jump host exists, and the way through it is short enough. It leads back to no entry that is not there."""
     named = {entry.name: entry for entry in entries}

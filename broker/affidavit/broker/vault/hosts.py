@@ -11,6 +11,7 @@ from affidavit.broker.terms import Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.credentials import CredentialId, Credentials
 from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.host_edit import HostEdit, edited
 from affidavit.broker.vault.host_entry import HostEntry, HostKeyPolicy, NewHost, checked
 from affidavit.broker.vault.host_import import Imported, planned
 from affidavit.broker.wire.ssh.port import HostKey
@@ -79,12 +80,25 @@ class Hosts:
         """Remove a host; gives what was removed. NotKnown; Conflict while others are reached through it."""
         return self._change(lambda database: _remove(database, name))
 
-    def pin(self, name: str, key: HostKey) -> HostEntry:
+    def edit(self, name: str, edit: HostEdit) -> tuple[HostEntry, HostEntry]:
+        """Change a host; gives what it was and what it is. NotKnown, Invalid or Conflict with the field."""
+        credentials = self._credentials.list()
+
+        def change(database: Connection) -> tuple[HostEntry, HostEntry]:
+            before = _select_named(database, name)
+            after = edited(before, edit, _select_all(database), credentials)
+            _update(database, after)
+            return before, after
+
+        return self._change(change)
+
+    def pin(self, entry: HostEntry, key: HostKey) -> HostEntry:
         """Pin the key of a new host that a person accepted; one that is pinned already changes nothing.
 
-        NotKnown; Conflict where the entry may not learn it: another key is pinned, it is strict, the key was revoked.
+        NotKnown; Conflict where the entry is another than the one given, or may not learn it: another key is pinned, it
+        is strict, the key was revoked.
         """
-        return self._change(lambda database: _pin(database, name, key))
+        return self._change(lambda database: _pin(database, entry, key))
 
     def import_file(self, text: str, *, credential: str | None = None, user: str | None = None) -> Imported:
         """Take what can be taken from a `known_hosts` or `ssh_config`: all of the plan, or nothing.
@@ -98,7 +112,7 @@ class Hosts:
             for entry in plan.added:
                 _insert(database, entry)
             for _, after in plan.changed:
-                _update_keys(database, after)
+                _update(database, after)
             return plan
 
         return self._change(take)
@@ -124,18 +138,7 @@ class Hosts:
 def _insert(database: Connection, entry: HostEntry) -> None:
     if database.execute("SELECT count(*) FROM hosts").fetchone()[0] >= HOSTS_MAX:
         raise Invalid(f"A vault holds {HOSTS_MAX} hosts at most.", "Remove one first.", field="name")
-    row = (
-        entry.name,
-        entry.address,
-        entry.port,
-        entry.user,
-        entry.credential_id,
-        entry.jump,
-        _stored(entry.host_keys),
-        _stored(entry.revoked),
-        entry.policy.value,
-        entry.added_at,
-    )
+    row = _row(entry)
     database.execute(f"INSERT INTO hosts ({_COLUMNS}) VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
 
 
@@ -152,26 +155,25 @@ def _remove(database: Connection, name: str) -> HostEntry:
     return entry
 
 
-def _pin(database: Connection, name: str, key: HostKey) -> HostEntry:
-    entry = _select_named(database, name)
-    if key in entry.host_keys:
-        return entry
-    if not entry.may_learn(key):
+def _pin(database: Connection, entry: HostEntry, key: HostKey) -> HostEntry:
+    held = _select_named(database, entry.name)
+    if entry.may_learn(key) and held == entry.with_keys(key):
+        return held
+    if held != entry or not entry.may_learn(key):
         raise Conflict(
-            "This host's entry takes no new key: it is strict, has another one, or this one was revoked.",
-            f"If the host has a new key, ask who runs it; then remove the entry and add it anew: {name}",
+            "This host's entry takes no new key: it was changed, is strict, has another one, or this one was revoked.",
+            f"If the host has a new key, ask who runs it; then: affidavit host edit {entry.name} --forget-key ...",
             field="host_keys",
         )
     pinned = entry.with_keys(key)
-    _update_keys(database, pinned)
+    _update(database, pinned)
     return pinned
 
 
-def _update_keys(database: Connection, entry: HostEntry) -> None:
-    database.execute(
-        "UPDATE hosts SET host_keys = ?, revoked = ? WHERE name = ?",
-        (_stored(entry.host_keys), _stored(entry.revoked), entry.name),
-    )
+def _update(database: Connection, entry: HostEntry) -> None:
+    name, *values = _row(entry)
+    columns = ", ".join(f"{column} = ?" for column in _COLUMNS.split(", ")[1:])
+    database.execute(f"UPDATE hosts SET {columns} WHERE name = ?", (*values, name))  # noqa: S608
 
 
 def _select_all(database: Connection) -> tuple[HostEntry, ...]:
@@ -196,6 +198,21 @@ def _stored(keys: tuple[HostKey, ...]) -> str:
 
 def _loaded(kept: str) -> tuple[HostKey, ...]:
     return tuple(HostKey.of(base64.b64decode(line.split()[1])) for line in json.loads(kept))
+
+
+def _row(entry: HostEntry) -> tuple[Any, ...]:
+    return (
+        entry.name,
+        entry.address,
+        entry.port,
+        entry.user,
+        entry.credential_id,
+        entry.jump,
+        _stored(entry.host_keys),
+        _stored(entry.revoked),
+        entry.policy.value,
+        entry.added_at,
+    )
 
 
 def _from_row(row: Any) -> HostEntry:

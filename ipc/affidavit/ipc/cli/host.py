@@ -32,25 +32,25 @@ def configure(parser: Parser, name: str) -> None:
         ),
     )
     part.add_argument("name", metavar="NAME", help="the name agents ask for")
-    part.add_argument("--address", required=True, metavar="H", help="a name or an IP address")
     part.add_argument("--port", type=int, default=22, metavar="P", help="its port; without it 22")
-    part.add_argument("--user", required=True, metavar="U", help="the user to log in as")
-    part.add_argument("--credential", required=True, metavar="NAME", help="of kind ssh-key or ssh-password")
     part.add_argument("--jump", metavar="NAME", help="the host entry through which it is reached")
-    part.add_argument(
-        "--host-key",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="a key of the host, such as 'ssh-ed25519 AAAA...'; may be repeated",
+    part.set_defaults(host_key_policy="strict")
+    _entry(part, required=True)
+    part = add(
+        "edit",
+        edit_host,
+        "change a host; what is not named stays",
+        epilog=example("affidavit host edit db --host-key 'ssh-ed25519 AAAA...' --forget-key SHA256:..."),
     )
+    part.add_argument("name", metavar="NAME")
+    part.add_argument("--port", type=int, metavar="P", help="its port")
+    way = part.add_mutually_exclusive_group()
+    way.add_argument("--jump", metavar="NAME", help="the host entry through which it is reached")
+    way.add_argument("--no-jump", dest="jump", action="store_const", const="", help="it is reached directly")
     part.add_argument(
-        "--host-key-policy",
-        choices=HOST_KEY_POLICIES,
-        default="strict",
-        help="of a host without a known key: strict refuses it, accept-new shows the key that it has on a card",
+        "--forget-key", action="append", default=[], metavar="SHA256:...", help="a pinned key; may be repeated"
     )
-    passphrase_option(part)
+    _entry(part, required=False)
     passphrase_option(add("list", list_hosts, "names, addresses, credentials and keys"))
     part = add("remove", remove, "remove a host", epilog=example("affidavit host remove db"))
     part.add_argument("name", metavar="NAME")
@@ -64,6 +64,30 @@ def configure(parser: Parser, name: str) -> None:
     part.add_argument("file", type=Path, metavar="FILE", help="a known_hosts or ssh_config; what is skipped is named")
     part.add_argument("--credential", metavar="NAME", help="ssh_config: for hosts whose IdentityFile names none")
     part.add_argument("--user", metavar="U", help="ssh_config: for hosts that name no User")
+    passphrase_option(part)
+
+
+_EDITED = ("address", "port", "user", "credential", "jump")
+"""Options of `edit` that go as they are."""
+
+
+def _entry(part: Parser, *, required: bool) -> None:
+    """The options that make an entry and change it in the same words."""
+    part.add_argument("--address", required=required, metavar="H", help="a name or an IP address")
+    part.add_argument("--user", required=required, metavar="U", help="the user to log in as")
+    part.add_argument("--credential", required=required, metavar="NAME", help="of kind ssh-key or ssh-password")
+    part.add_argument(
+        "--host-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="a key of the host, such as 'ssh-ed25519 AAAA...'; may be repeated",
+    )
+    part.add_argument(
+        "--host-key-policy",
+        choices=HOST_KEY_POLICIES,
+        help="of a host without a known key: strict (the default) refuses it, accept-new shows its key on a card",
+    )
     passphrase_option(part)
 
 
@@ -87,6 +111,21 @@ def added(found: Mapping[str, Any]) -> Iterator[str]:
     """A host that is added, and its keys."""
     yield f"{escape(found['name'])} is added: {_way(found)}."
     yield from (f"  {_key(key)}" for key in found["host_keys"])
+
+
+def edit_host(args: argparse.Namespace) -> int:
+    asked = {name: value for name in _EDITED if (value := getattr(args, name)) is not None}
+    asked |= {"name": args.name, "host_keys": args.host_key, "forget_keys": args.forget_key}
+    if args.host_key_policy is not None:
+        asked["policy"] = args.host_key_policy
+    found = operator.call_with_passphrase(args, "host.edit", asked, offline=True)
+    return output.answer(found, edited(found), as_json=args.json)
+
+
+def edited(found: Mapping[str, Any]) -> Iterator[str]:
+    """What a host is now, and which keys came and went."""
+    yield f"{escape(found['name'])} is now: {_way(found)}, {escape(found['policy'])}."
+    yield from _keys_changed(found)
 
 
 def list_hosts(args: argparse.Namespace) -> int:
@@ -133,9 +172,8 @@ def imported(found: Mapping[str, Any]) -> Iterator[str]:
     for row in found["added"]:
         yield f"{escape(row['name'])} is added: {_way(row)}."
     for row in found["changed"]:
-        name = escape(row["name"])
-        yield from (f"{name}: pinned {_key(key)}" for key in row["pinned"])
-        yield from (f"{name}: revoked {_key(key)}" for key in row["revoked"])
+        yield from _keys_changed(row)
+        yield from (f"{escape(row['name'])}: revoked {_key(key)}" for key in row["revoked"])
     if not found["added"] and not found["changed"]:
         yield "Nothing is changed."
 
@@ -150,6 +188,12 @@ def read_text(file: Path) -> str:
     if not 0 < len(content) <= TEXT_CHARS:
         raise usage(f"{file} is empty or over {TEXT_CHARS // 1024} KiB.", field="FILE")
     return content.decode("utf-8", "replace")
+
+
+def _keys_changed(row: Mapping[str, Any]) -> Iterator[str]:
+    """The keys that a change pinned and removed, a line each."""
+    for what in ("pinned", "removed"):
+        yield from (f"{escape(row['name'])}: {what} {_key(key)}" for key in row[what])
 
 
 def _way(row: Mapping[str, Any]) -> str:

@@ -37,6 +37,11 @@ HANDLERS: dict[str, Handler] = {
     "host.add": lambda api, given: api.host_add(
         {name: value for name, value in given.items() if name != "passphrase"}, given["passphrase"]
     ),
+    "host.edit": lambda api, given: api.host_edit(
+        given["name"],
+        {name: value for name, value in given.items() if name not in ("name", "passphrase")},
+        given["passphrase"],
+    ),
     "host.list": lambda api, given: api.host_list(given["passphrase"]),
     "host.remove": lambda api, given: api.host_remove(given["name"], given["passphrase"]),
     "host.import": lambda api, given: api.host_import(
