@@ -272,7 +272,7 @@ async def test_cancel_before_and_after_the_line(world: Any) -> None:
     card = await world.card()
     got: dict[str, Any] = {}
     try:
-        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id)
+        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id, signal=None)
     except Exception as error:
         got = error.envelope  # type: ignore[attr-defined]
     assert world.facts(got) == ("credential_injection", "not_attempted", "CALLER_CANCELLED", "never")
@@ -284,7 +284,7 @@ async def test_cancel_before_and_after_the_line(world: Any) -> None:
     card = await world.approve()
     await hang.reached.wait()
     try:
-        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id)
+        await world.broker.agent.action_cancel(session, invocation_id=card.invocation_id, signal=None)
     except Exception as error:
         got = error.envelope  # type: ignore[attr-defined]
     assert world.facts(got) == ("remote_execution", "unknown", "CALLER_CANCELLED", "reconcile")

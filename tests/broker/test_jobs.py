@@ -268,7 +268,9 @@ async def test_reconcile_polls_at_once_and_wait_waits(world: Any) -> None:
 async def test_a_caller_that_cancels_leaves_the_job_to_be_followed(world: Any) -> None:
     session, got = await accepted(world, state("working"), state("done"))
     job = await job_of(world, session, got)
-    left = await world._ended(world.broker.agent.action_cancel(session, invocation_id=job["invocation_id"]))
+    left = await world._ended(
+        world.broker.agent.action_cancel(session, invocation_id=job["invocation_id"], signal=None)
+    )
     assert world.facts(left) == ("remote_execution", "unknown", "CALLER_CANCELLED", "reconcile")
     await world.later(3)
     assert world.facts(await job_of(world, session, got))[1] == "committed"

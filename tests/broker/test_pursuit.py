@@ -215,7 +215,7 @@ async def test_it_ends_with_a_lock_with_its_session_and_with_a_cancel(world: Any
     await hang.reached.wait()
     if ends == "cancel":
         inv = world.broker.core.projection.open()[0]
-        await world._ended(world.broker.agent.action_cancel(session, invocation_id=inv.invocation_id))
+        await world._ended(world.broker.agent.action_cancel(session, invocation_id=inv.invocation_id, signal=None))
     elif ends == "session":
         world.broker.agent.session_ended(session.session_id)
     else:

@@ -9,8 +9,20 @@ from typing import Any
 
 import pytest
 
-from affidavit.broker.api import ActionError
-from affidavit.broker.wire.ssh.scripted import ScriptedSshWire, result
+from affidavit.broker.api import ActionError, BadParam
+from affidavit.broker.wire.ssh.port import ExitSignal
+from affidavit.broker.wire.ssh.scripted import (
+    Accept,
+    Close,
+    Cross,
+    Eof,
+    Exit,
+    Hang,
+    ScriptedSshWire,
+    Stdin,
+    Step,
+    result,
+)
 
 PASSPHRASE = b"a passphrase for tests"
 PASSWORD = b"planted-password-9fK2"
@@ -122,3 +134,92 @@ async def test_reads_may_share_a_transport_and_writes_never_do(host: Any) -> Non
     first, second, write = wire.reuses
     assert first is not None
     assert (second, write) == (first, None)
+
+
+TERM = ExitSignal("TERM", False, "")
+
+
+class Running:
+    """A command that hangs where its script says, and whoever cancels it."""
+
+    def __init__(self, host: Any, *before: Step) -> None:
+        self.host = host
+        self.hang = Hang()
+        self.session = host.session()
+        self.wire = scripted(host, (Cross(), *before, self.hang, Exit(signal=TERM), Eof(), Close()))
+        self.settled = asyncio.Event()
+        host.broker.core.projection.on_change(lambda inv: self.settled.set() if inv.settlement is not None else None)
+        self.call = asked(host, self.session, command="sleep 60")
+
+    async def begun(self) -> Running:
+        await self.host.approve()
+        await self.hang.reached.wait()
+        (self.invocation_id,) = self.host.broker.core.lives
+        return self
+
+    async def cancel(self, signal: str | None) -> Any:
+        agent = self.host.broker.agent
+        call = agent.action_cancel(self.session, invocation_id=self.invocation_id, signal=signal)
+        return await self.host._ended(call)
+
+
+async def test_a_cancel_sends_the_signal_first_and_the_evidence_decides_later(host: Any) -> None:
+    running = await Running(host, Accept(), Stdin()).begun()
+    cancelled = await running.cancel("TERM")
+    assert host.facts(cancelled) == ("remote_execution", "unknown", "CALLER_CANCELLED", "reconcile")
+    assert cancelled["evidence"]["transport_observation"] == "the caller cancelled after dispatch; the signal was sent"
+    assert running.wire.exchanges[0].signals == ["TERM"]
+    assert host.facts(await running.call)[2] == "CALLER_CANCELLED"
+    running.hang.release.set()
+    await running.settled.wait()
+    later = await host.get(running.session, running.invocation_id)
+    assert host.facts(later)[1:] == ("committed", "REMOTE_RESULT", "reconcile")
+    assert later["ssh"]["exit_signal"] == "TERM"
+    shown = await host.broker.operator.action_get(running.invocation_id)
+    (asked_for,) = [e["detail"] for e in shown["events"] if e["kind"] == "CANCEL_ASKED"]
+    assert asked_for == {"session": running.session.session_id, "signal": "TERM"}
+
+
+async def test_a_command_that_was_not_accepted_yet_takes_no_signal(host: Any) -> None:
+    running = await Running(host).begun()
+    observed = (await running.cancel("KILL"))["evidence"]["transport_observation"]
+    assert observed == "the caller cancelled after dispatch; the command could not be sent the signal"
+    assert running.wire.exchanges[0].signals == []
+
+
+async def test_a_second_cancel_sends_nothing_more(host: Any) -> None:
+    running = await Running(host, Accept()).begun()
+    first, second = await asyncio.gather(running.cancel(None), running.cancel("TERM"))
+    assert host.facts(first) == host.facts(second)
+    assert running.wire.exchanges[0].signals == []
+    assert host.facts(await running.cancel("TERM"))[2] == "CALLER_CANCELLED"
+    assert running.wire.exchanges[0].signals == []
+
+
+async def test_a_signal_whose_record_cannot_be_made_is_not_sent(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    running = await Running(host, Accept()).begun()
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(host.broker.core.journal._ledger, "write", full)
+    cancelled = await running.cancel("TERM")
+    assert running.wire.exchanges[0].signals == []
+    assert host.facts(cancelled)[1] == "unknown"
+
+
+async def test_a_card_ends_as_ever_and_an_http_action_takes_no_signal(host: Any) -> None:
+    session = host.session()
+    scripted(host)
+    call = asked(host, session, command="sleep 60")
+    card = await host.card()
+    agent = host.broker.agent
+    await host._ended(agent.action_cancel(session, invocation_id=card.invocation_id, signal="TERM"))
+    assert host.facts(await call)[1:3] == ("not_attempted", "CALLER_CANCELLED")
+    http = host.call(session, json={"a": 1})
+    card = await host.card()
+    with pytest.raises(BadParam) as refused:
+        await agent.action_cancel(session, invocation_id=card.invocation_id, signal="TERM")
+    assert refused.value.field == "signal"
+    await host.deny()
+    await http

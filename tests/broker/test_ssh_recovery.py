@@ -269,7 +269,7 @@ async def test_a_marker_settles_what_was_cancelled(world: Any) -> None:
     call = asyncio.ensure_future(host.run())
     await hang.reached.wait()
     (running,) = world.broker.core.lives
-    cancelled = await world._ended(world.broker.agent.action_cancel(host.session, invocation_id=running))
+    cancelled = await world._ended(world.broker.agent.action_cancel(host.session, invocation_id=running, signal=None))
     assert world.facts(cancelled)[1:] == ("unknown", "CALLER_CANCELLED", "reconcile")
     assert world.facts(await call) == world.facts(cancelled)
     settled = asyncio.Event()

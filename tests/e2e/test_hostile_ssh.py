@@ -8,6 +8,7 @@ own names, F numbers are reports from the field; the others are made from RFC 42
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,11 +20,12 @@ from tests.broker.wire.ssh.peer import HOST_KEY, OTHER_KEY, PASSWORD, Access, Ca
 from tests.broker.wire.ssh.test_hostile import VIOLATIONS
 from tests.e2e.conftest import World
 from tests.e2e.hosts import ANYTHING, add_host, adopt
-from tests.e2e.rig import Broker, Envelope, answer, copy_of, facts, new_operation
+from tests.e2e.rig import Broker, Envelope, answer, copy_of, facts, new_operation, until
 
 from affidavit.broker.wire.ssh.channel import WINDOW, Kind
 from affidavit.broker.wire.ssh.fields import string, uint32
 from affidavit.broker.wire.ssh.port import HostKey
+from affidavit.ipc.client import Client
 
 Step = Callable[[Call], object]
 Said = tuple[str, str, str, str]
@@ -305,6 +307,7 @@ class Reached:
     def arrived(self) -> list[bytes]:
         """Every command that came to the peer, all of whose connections are over."""
         self.peer.part()
+        assert self.peer.failures == []
         return [command for call in self.peer.calls for command in call.commands]
 
 
@@ -368,6 +371,45 @@ def test_a_peer_that_says_something(reached: Reached, name: str, nth: int) -> No
 @pytest.mark.parametrize("name", SILENT)
 def test_a_peer_that_goes_silent(reached: Reached, name: str, nth: int) -> None:
     check(reached, name)
+
+
+def signalled(call: Call) -> None:
+    """The next request must be a signal; it ends the command by it."""
+    fields = call.expect_request(b"signal")
+    assert not call.wanted_reply
+    assert bytes(fields.string()) == b"TERM"
+    call.request(b"exit-signal", string(b"TERM") + b"\0" + string(b"") + string(b"en"))
+
+
+@pytest.mark.parametrize(
+    ("heeds", "outcome"), [((signalled, eof, close), "committed"), ((), "unknown")], ids=["heeded", "ignored"]
+)
+@pytest.mark.parametrize("nth", range(3))
+def test_a_cancel_sends_a_signal_first(reached: Reached, heeds: tuple[Step, ...], outcome: str, nth: int) -> None:
+    """The cancel's own answer is the same either way; what the command's end proves settles the record later."""
+    runs = threading.Event()
+    reached.peer.play(playing(Case((Call.accept, prints(b"x"), lambda call: runs.set(), *heeds), DONE)))
+    begun = reached.run(wait_s=0)
+    named = {"invocation_id": begun["invocation_id"]}
+    assert runs.wait(BOUND_S)
+    with reached.broker.agent() as agent:
+        until(lambda: "REMOTE_RESPONSE_STARTED" in kinds(agent, begun), "the broker knows that it runs")
+        cancelled = answer(agent, "action.cancel", {**named, "signal": "TERM"}, limit_s=BOUND_S)
+        assert said(cancelled) == unknown("CALLER_CANCELLED")
+        assert cancelled["evidence"]["transport_observation"].endswith("; the signal was sent")
+        if outcome == "committed":
+            until(lambda: "OUTCOME_SETTLED" in kinds(agent, begun), "its end settles the record")
+        found = answer(agent, "action.get", named)
+    assert facts(found)["outcome"] == outcome
+    assert found.get("ssh", {}).get("exit_signal") == ("TERM" if outcome == "committed" else None)
+    assert len(reached.arrived()) == 1
+    (call,) = reached.peer.calls
+    assert [b"signal" in payload for kind, payload in call.said if kind == Kind.REQUEST].count(True) == 1
+
+
+def kinds(agent: Client, envelope: Envelope) -> list[str]:
+    found = answer(agent, "action.get", {"invocation_id": envelope["invocation_id"], "events": True})
+    return [event["kind"] for event in found["events"]]
 
 
 def test_s05_a_name_that_is_not_found(reached: Reached) -> None:

@@ -18,6 +18,7 @@ from affidavit.broker import outcome as oc
 from affidavit.broker.admission import Admitted, Joined, Replayed, admit, fingerprint_of, planted
 from affidavit.broker.advice import Refusal, retry_now
 from affidavit.broker.api import ActionError, BadParam, Json, NotWhileLocked
+from affidavit.broker.bound import SshBound
 from affidavit.broker.card import CardEnd
 from affidavit.broker.contract import explain
 from affidavit.broker.core import Core, shown_state
@@ -351,24 +352,41 @@ class AgentSide:
                 await core.reconciler.look(inv.operation_id)
         return self._answer(inv.invocation_id, session)
 
-    async def action_cancel(self, session: Session, *, invocation_id: str) -> Json:
-        """Stop before the line; after it CALLER_CANCELLED at once, while the broker goes on listening (R27)."""
+    async def action_cancel(self, session: Session, *, invocation_id: str, signal: str | None) -> Json:
+        """Stop before the line; after it CALLER_CANCELLED at once, while the broker goes on listening (R27).
+
+        `signal`: sent first to a command that runs, and recorded before. The outcome stays what the evidence says.
+        """
         inv = self._named(invocation_id, None)
         if not self._mine(inv, session):
             raise BadParam("invocation_id", "This action is another session's.")
         live = self._core.lives.get(inv.invocation_id)
+        if signal is not None and not inv.finished and (live is None or not isinstance(live.bound, SshBound)):
+            raise BadParam("signal", "Only a command can be sent a signal.")
         if inv.is_job and inv.state is State.OPEN:
             return await self._leave_job(inv, session)
         if live is None or live.finished.is_set():
             return self._answer(inv.invocation_id, session)
         if not self._core.desk.end(inv.invocation_id, CardEnd.CALLER_CANCELLED):
             stopped = live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, inv.phase)))
-            if not stopped and live.crossed and not live.cancelled:
-                live.cancelled = True
-                self._core.projection.record(inv.invocation_id, ev.CancelAsked(session.session_id))
-                live.poke()
+            if not stopped and live.crossed and not inv.cancel_asked:
+                await self._cancel(live, session, signal)
         await live.finished.wait()
         return self._answer(inv.invocation_id, session)
+
+    async def _cancel(self, live: Live, session: Session, signal: str | None) -> None:
+        """Record that this was asked, send the signal if there is one, and have the engine end it."""
+        asked = ev.CancelAsked(session.session_id, signal)
+        try:
+            _, receipt = self._core.projection.record(live.invocation_id, asked, barrier=signal is not None)
+            if signal is not None:
+                await receipt.durable()
+                live.signal_sent = live.work.signal(signal)
+        except JournalPoisoned:
+            live.signal_sent = False if signal is not None else None  # What cannot be recorded is not done.
+        finally:
+            live.cancelled = True
+            live.poke()
 
     async def _leave_job(self, inv: Invocation, session: Session) -> Json:
         """A job is cancelled by nobody here: the caller gets its verdict, and the job is followed as before."""

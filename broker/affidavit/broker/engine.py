@@ -271,7 +271,9 @@ class Engine:
             if not live.crossed and live.stopping is not None:
                 raise live.stopping
             if live.crossed and live.cancelled:
-                await self._unknown(live, oc.cancel_verdict(live.bound.meaning), live.exchange.evidence)
+                await self._unknown(
+                    live, oc.cancel_verdict(live.bound.meaning, signal_sent=live.signal_sent), live.exchange.evidence
+                )
                 return None
             left = live.deadline - loop.time()
             if live.crossed and left <= 0:

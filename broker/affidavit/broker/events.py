@@ -169,6 +169,8 @@ class RemoteResponseStarted:
 class CancelAsked:
     kind: ClassVar[Kind] = Kind.CANCEL_ASKED
     session: str
+    signal: str | None = None
+    """What the command is sent first, such as TERM; sent after this record."""
 
 
 @dataclass(frozen=True, slots=True)

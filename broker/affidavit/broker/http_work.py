@@ -187,6 +187,9 @@ class HttpWork:
             "note": "an incomplete answer; never a result",
         }
 
+    def signal(self, name: str) -> bool:
+        return False
+
     async def discard(self) -> None:
         if self._sink is not None:
             await self._sink.discard()

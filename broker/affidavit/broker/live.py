@@ -39,6 +39,8 @@ class Live:
     crossed: bool = False
     """DISPATCH_STARTED was appended. From here on nothing stops the recording."""
     cancelled: bool = False
+    signal_sent: bool | None = None
+    """Whether the signal that a cancel asked for could be sent; None where none was asked for."""
     caller_gone: bool = False
     deadline: float | None = None
     """The loop's time; set when authorisation ends."""

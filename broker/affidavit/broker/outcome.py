@@ -1032,9 +1032,13 @@ def _receipted(evidence: HttpEvidence, meaning: Meaning) -> bool:
     )
 
 
-def cancel_verdict(meaning: Meaning) -> Verdict:
-    """`action.cancel` after dispatch (R27): at once, whatever may still come."""
-    return _unknown(Code.CALLER_CANCELLED, meaning, "the caller cancelled after dispatch")
+def cancel_verdict(meaning: Meaning, *, signal_sent: bool | None = None) -> Verdict:
+    """`action.cancel` after dispatch (R27): at once, whatever may still come. A signal that was sent proves nothing."""
+    return _unknown(Code.CALLER_CANCELLED, meaning, f"the caller cancelled after dispatch{_SIGNALLED[signal_sent]}")
+
+
+_SIGNALLED = {None: "", True: "; the signal was sent", False: "; the command could not be sent the signal"}
+"""By whether the signal that the cancel asked for could be sent."""
 
 
 def joined(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:

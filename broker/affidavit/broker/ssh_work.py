@@ -61,6 +61,7 @@ class SshWork:
         self._limits = limits
         self._lent: tuple[Lent, ...] = ()
         self._request: SshRequest | None = None
+        self._exchange: _Keyed | None = None
         self._sink: _Sink | None = None
         self._marker: Marker | None = None
         self._cut = b""
@@ -90,7 +91,7 @@ class SshWork:
         self._sink = _Sink(
             lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results, self._marker
         )
-        return _Keyed(
+        self._exchange = _Keyed(
             self._wire().exchange(
                 self._request,
                 line=line,
@@ -101,6 +102,7 @@ class SshWork:
                 reuse=self._reuse(),
             )
         )
+        return self._exchange
 
     def recomputed(self) -> str:
         assert self._request is not None
@@ -162,6 +164,9 @@ class SshWork:
             "note": "output that was cut; never a result",
         }
 
+    def signal(self, name: str) -> bool:
+        return self._exchange is not None and self._exchange.signal(name)
+
     async def discard(self) -> None:
         if self._sink is not None:
             await self._sink.discard()
@@ -194,6 +199,7 @@ class _Keyed:
     def __init__(self, exchange: SshExchange) -> None:
         self._exchange = exchange
         self.close = exchange.close
+        self.signal = exchange.signal
 
     @property
     def evidence(self) -> SshEvidence:

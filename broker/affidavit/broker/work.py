@@ -99,6 +99,9 @@ class Work(Protocol):
     def diagnostic(self, evidence: Any) -> Mapping[str, Any] | None:
         """What may be kept of an answer that is no result: redacted, marked, at most 4 KiB (R31)."""
 
+    def signal(self, name: str) -> bool:
+        """Send a command that runs this signal, such as TERM; False where it has none to take. It proves nothing."""
+
     async def discard(self) -> None:
         """Drop what was kept of an answer that is no result."""
 

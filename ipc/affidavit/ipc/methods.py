@@ -21,6 +21,8 @@ SCOPES = ("mine", "all")
 OUTCOMES = ("not_attempted", "rejected", "committed", "unknown")
 PENDING_STATES = ("awaiting_approval", "running")
 PARTS = ("body", "stdout", "stderr")
+SIGNALS = ("ABRT", "ALRM", "FPE", "HUP", "ILL", "INT", "KILL", "PIPE", "QUIT", "SEGV", "TERM", "USR1", "USR2")
+"""The signals that SSH has names for (RFC 4254, 6.10)."""
 CREDENTIAL_KINDS = ("bearer", "basic", "header", "query", "sigv4", "oauth2", "mtls", "ssh-key", "ssh-password")
 HOST_KEY_POLICIES = ("strict", "accept-new")
 ID_CHARS = 128
@@ -240,7 +242,10 @@ AGENT = (
         "action.cancel",
         "agent",
         "Stop an action of your own: before its dispatch it is not attempted, after it unknown.",
-        (_INVOCATION,),
+        (
+            _INVOCATION,
+            Param("signal", "string", "Sent first to a command that runs. It proves nothing.", choices=SIGNALS),
+        ),
         "The envelope; a finished one as recorded.",
         "action_cancel",
         acting=True,

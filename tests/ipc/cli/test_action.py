@@ -100,6 +100,12 @@ def test_wait_cancel_and_reconcile_take_an_operation_too(cli: Cli, broker: Scrip
     assert len(broker.asked("action.get")) == 1
 
 
+def test_cancel_passes_the_signal(cli: Cli, broker: ScriptedBroker) -> None:
+    broker.answers("action.cancel", failed(UNKNOWN))
+    assert cli("action", "cancel", ACT, "--signal", "TERM").status == 12
+    assert broker.asked("action.cancel") == [{"invocation_id": ACT, "signal": "TERM"}]
+
+
 def test_retry_passes_what_was_given_and_nothing_else(cli: Cli, broker: ScriptedBroker) -> None:
     refused = {**UNKNOWN, "error": {**FACTS, "code": "RETRY_REFUSED", "retry": "reconcile", "needs": "request"}}
     broker.answers("action.retry", failed(refused))

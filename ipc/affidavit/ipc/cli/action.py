@@ -38,6 +38,10 @@ def configure(parser: Parser, name: str) -> None:
         part.add_argument("id", metavar="ID", help="invocation id or operation id")
         if verb in ("wait", "retry"):
             part.add_argument("--wait", type=float, metavar="S", help="seconds until it answers `pending` (0-600)")
+        if verb == "cancel":
+            part.add_argument(
+                "--signal", metavar="NAME", help="such as TERM: sent first to a command that runs; it proves nothing"
+            )
         if verb == "retry":
             part.add_argument(
                 "--unsafe", action="store_true", help="although it may happen twice; the operator must tick that"
@@ -116,6 +120,8 @@ def reconcile(args: argparse.Namespace) -> int:
 def cancel(args: argparse.Namespace) -> int:
     with link.agent() as broker:
         params = {"invocation_id": invocation_id(broker, args.id)}
+        if args.signal is not None:
+            params["signal"] = args.signal
         return told(envelope_of(broker, "action.cancel", params), as_json=args.json)
 
 
