@@ -60,7 +60,8 @@ class Story:
         made = envelope(self._inv, Operation((self._inv,)), micros(now), BodyView())
         return {**made, "events": list(self.events)}
 
-    def attest(self, outcome: Outcome, note: str, reference: str | None) -> dict[str, Any]:
+    def attest(self, outcome: Outcome, note: str, reference: str | None, item: str | None = None) -> dict[str, Any]:
+        """The envelope after an attestation, with its record, as the operator's socket gives it."""
         retry = Retry.NEVER if outcome is Outcome.COMMITTED else Retry.AFTER_CORRECTION
         settled = ev.OutcomeSettled(
             outcome=outcome,
@@ -69,9 +70,10 @@ class Story:
             source=Source.OPERATOR_ATTESTED,
             note=note,
             reference=reference,
+            item=item,
         )
         self.tell(settled, s=300, skip=4)
-        return self.envelope()
+        return {**self.envelope(), "record": self._record - 1}
 
 
 def refund(
@@ -89,6 +91,7 @@ def refund(
     lookup: bool = True,
     record: int = 36,
     attempts: int = 3,
+    items: Sequence[ev.Item] = (),
 ) -> Story:
     """The action of the pictures: approved, sent, and the peer closed without an answer."""
     story = Story(number, record=record, accepted=accepted)
@@ -116,6 +119,7 @@ def refund(
             key_retention_s=86400.0 if key else None,
             lookup={"method": "GET", "url": f"{url}?ref={operation}"} if lookup else None,
             title=title,
+            items=tuple(item.key for item in items) or None,
         )
     )
     story.tell(ev.ApprovalDecided(approved=True, means="card", by="card", fingerprint=FINGERPRINT), s=12)
@@ -133,6 +137,9 @@ def refund(
         s=1,
     )
     story.tell(ev.RequestSent(sent=117))
+    if items:
+        story.tell(ev.RemoteResponseComplete(completion="content-length", status=207, length=4210), s=2)
+        return story.tell(ev.ResultCommitted(Outcome.COMMITTED, Code.REMOTE_RESULT, Retry.NEVER, items=tuple(items)))
     if message == "answer_before_whole":
         story.tell(ev.RemoteResponseStarted(status=200))
     story.tell(
@@ -146,6 +153,26 @@ def refund(
         s=30,
     )
     return story
+
+
+def products() -> Story:
+    """The batch of the pictures: its answer names twelve items of fourteen."""
+    created = [ev.Item(f"TS-{n}", Outcome.COMMITTED, '/status is "created"') for n in range(100, 111)]
+    refused = ev.Item("TS-111", Outcome.REJECTED, '/status is "invalid price"')
+    unnamed = [ev.Item(f"TS-{n}", Outcome.UNKNOWN, "not in the answer") for n in (112, 113)]
+    return refund(
+        number=2,
+        record=101,
+        title="Import products",
+        url="https://catalog.example.com/v2/products:batch",
+        operation="op_2c11f0aa",
+        agent="bash, process 3310",
+        accepted=datetime(2026, 11, 30, 13, 55, 58, tzinfo=UTC),
+        recovery_s=3600,
+        key=False,
+        attempts=1,
+        items=(*created, refused, *unnamed),
+    )
 
 
 def sealed(told: Json) -> dict[str, Any]:
@@ -164,18 +191,7 @@ def four_unknown() -> list[Story]:
     """The four of the pictures, in no order."""
     return [
         refund(),
-        refund(
-            number=2,
-            record=101,
-            title="Import products",
-            url="https://catalog.example.com/v2/products:batch",
-            operation="op_2c11f0aa",
-            agent="bash, process 3310",
-            accepted=datetime(2026, 11, 30, 13, 55, 58, tzinfo=UTC),
-            recovery_s=3600,
-            key=False,
-            code=Code.REMOTE_DEADLINE,
-        ),
+        products(),
         refund(
             number=3,
             record=12,
@@ -319,8 +335,9 @@ class ScriptedBroker:
         self.calls.append(("attest", (invocation_id, outcome, note, reference, item, supersedes)))
         self._check(passphrase)
         story = next(s for s in self.stories if s.invocation_id == invocation_id)
-        self.stories.remove(story)
-        answer = story.attest(Outcome(outcome), note, reference)
+        answer = story.attest(Outcome(outcome), note, reference, item)
+        if not any(known["outcome"] == "unknown" for known in answer["evidence"]["items"] or ()):
+            self.stories.remove(story)
         self.tell(unknown=len(self.stories))
         return answer
 

@@ -28,7 +28,7 @@ def main(out: Path) -> None:
     from PySide6.QtGui import QFont
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication, QWidget
-    from tests.gui.scripted_broker import TODAY, ScriptedBroker, four_unknown, refund
+    from tests.gui.scripted_broker import TODAY, ScriptedBroker, four_unknown, products, refund
 
     from affidavit.broker.api import OperatorApi
     from affidavit.broker.terms import Outcome
@@ -85,6 +85,13 @@ def main(out: Path) -> None:
         shoot(look, "unknown-second-look", scheme)
         look.refused("The passphrase does not open the vault. Nothing was recorded.")
         shoot(look, "unknown-second-look-refused", scheme)
+        look.close()
+        window.look_at(products().invocation_id)
+        QTest.qWait(30)
+        shoot(window, "unknown-batch", scheme)
+        item = Draft(Outcome.COMMITTED, "Catalogue, searched for TS-112: it is there since 13:56.", "", "TS-112")
+        look = SecondLook(unknown_view.statement(products().envelope(), item, TODAY), window)
+        shoot(look, "unknown-batch-second-look", scheme)
         look.close()
         window._list.setCurrentIndex(window._list.model().index(0, 0))
         window.resize(760, 700)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from tests.gui.scripted_broker import TODAY, Story, four_unknown, micros, refund, sealed
+from tests.gui.scripted_broker import TODAY, Story, four_unknown, micros, products, refund, sealed
 
 from affidavit.broker import events as ev
 from affidavit.broker.terms import Code, Outcome, Retry, Source
 from affidavit.gui import unknown_view
-from affidavit.gui.unknown_view import Draft
+from affidavit.gui.unknown_view import Draft, Subject
 
 NOTE = "Refund list in the payments dashboard, filtered by order 1187: one refund of 49.00 EUR."
 
@@ -166,10 +166,45 @@ def test_sealed_details_leave_ids_times_and_verdict() -> None:
     assert [r.text for r in shown.timeline][:2] == ["Accepted", "Checked, and bound to its target"]
 
 
-def test_a_batch_names_its_open_items() -> None:
+def test_a_batch_shows_each_item_under_the_whole_requests_outcome() -> None:
+    told = products().envelope()
+    assert unknown_view.list_row(told, TODAY).note == "2 of 14 items unknown"
+    shown = unknown_view.detail(told, TODAY)
+    assert shown.items_counts == "11 committed, 1 rejected, 2 unknown"
+    assert shown.items_whole == "The whole request: committed (record 108). Each item has its own outcome."
+    assert shown.items[12].accessible == "Item 13, TS-112: Unknown. not in the answer."
+    assert "14 items" in shown.byline
+    assert shown.proven == "Of 14 items 11 are committed and 1 rejected. Record 108 holds the answer."
+    assert shown.not_proven == "What became of 2 items: TS-112, TS-113. No record decides it."
+    assert shown.subjects == (Subject("TS-112", "Item 13, TS-112"), Subject("TS-113", "Item 14, TS-113"))
+
+
+def test_many_unknown_items_are_counted_and_some_named() -> None:
+    told = products().envelope()
+    told["evidence"]["items"] = [{"key": f"k\u202e{n}", "outcome": "unknown", "evidence": None} for n in range(9)]
+    shown = unknown_view.detail(told, TODAY)
+    named = ", ".join(f"kU+202E{n}" for n in range(4))
+    assert shown.not_proven == f"What became of 9 items: {named} and 5 more. No record decides it."
+    one = {**told, "evidence": {**told["evidence"], "items": told["evidence"]["items"][:1]}}
+    assert unknown_view.detail(one, TODAY).not_proven == "What became of the item kU+202E0. No record decides it."
+    assert unknown_view.detail(one, TODAY).items[0].accessible == "Item 1, kU+202E0: Unknown. none."
+
+
+def test_a_batch_whose_answer_was_lost_can_be_attested_as_a_whole() -> None:
     told = refund().envelope()
-    told["evidence"]["items"] = [{"key": "a", "outcome": "committed"}, {"key": "b", "outcome": "unknown"}]
-    assert unknown_view.list_row(told, TODAY).note == "1 item unknown"
+    told["evidence"]["items"] = [{"key": key, "outcome": "unknown", "evidence": "no answer"} for key in "ab"]
+    shown = unknown_view.detail(told, TODAY)
+    assert [subject.label for subject in shown.subjects] == ["The whole request", "Item 1, a", "Item 2, b"]
+    assert shown.proven.endswith("Record 41 says so.")
+    assert shown.not_proven.startswith("Whether “Create a refund” happened.")
+    made = unknown_view.statement(told, Draft(Outcome.COMMITTED, NOTE), TODAY)
+    assert made.item is None
+    assert made.consequences[2].text == "The 2 items that are unknown take this outcome, too."
+
+
+def test_an_action_that_is_no_batch_has_nothing_to_choose() -> None:
+    shown = unknown_view.detail(refund().envelope(), TODAY)
+    assert (shown.items, shown.subjects, shown.items_whole) == ((), (), "")
 
 
 # --- The statement ---
@@ -213,16 +248,35 @@ def test_a_statement_is_not_made_of_an_unfinished_draft() -> None:
         unknown_view.statement(refund().envelope(), Draft(note="x"), TODAY)
 
 
+def test_a_statement_about_one_item() -> None:
+    made = unknown_view.statement(products().envelope(), Draft(Outcome.REJECTED, NOTE, item="TS-112"), TODAY)
+    assert made.item == "TS-112"
+    assert made.claim == "Item 13, TS-112, of “Import products”, operation op_2c11f0aa, did not happen."
+    assert [c.text for c in made.consequences] == [
+        "Adds a record, marked “attested by operator”.",
+        "The agent is told of this item: rejected, by your word, not by an answer.",
+        "Record 108 stays as it is. An attestation cannot be erased; a later one, or a proof, is added beside it.",
+    ]
+
+
 def test_after_the_attestation_one_sentence_names_the_record() -> None:
-    story = refund()
-    for outcome in (Outcome.REJECTED,):
-        answer = story.attest(outcome, "looked", None)
-        assert unknown_view.attested(outcome, answer) == (
-            "You attested it as rejected (record 47). The attempt's own record stays beside it."
-        )
-    assert unknown_view.attested(Outcome.COMMITTED, {}) == (
-        "You attested it as committed. The attempt's own record stays beside it."
+    whole = unknown_view.statement(refund().envelope(), Draft(Outcome.REJECTED, NOTE), TODAY)
+    assert unknown_view.attested(whole, 47) == (
+        "You attested it as rejected (record 47). The attempt's own record stays beside it."
     )
+    item = unknown_view.statement(products().envelope(), Draft(Outcome.COMMITTED, NOTE, item="TS-112"), TODAY)
+    assert unknown_view.attested(item, 113) == (
+        "You attested item TS-112 as committed (record 113). The answer's record stays beside it."
+    )
+
+
+def test_what_stays_in_the_list() -> None:
+    story = products()
+    first = story.attest(Outcome.COMMITTED, NOTE, None, "TS-112")
+    assert unknown_view.open_still(first)
+    assert unknown_view.detail(first, TODAY).timeline[-1].text == "Item TS-112 attested as committed"
+    assert not unknown_view.open_still(story.attest(Outcome.REJECTED, NOTE, None, "TS-113"))
+    assert not unknown_view.open_still(refund().attest(Outcome.REJECTED, NOTE, None))
 
 
 def test_a_refusal_has_our_sentence_and_the_brokers_remedy() -> None:

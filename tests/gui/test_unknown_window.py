@@ -10,7 +10,7 @@ from PySide6.QtCore import Qt
 from PySide6.QtGui import QAccessible, QFont
 from PySide6.QtWidgets import QApplication, QPushButton, QScrollArea
 from pytestqt.qtbot import QtBot
-from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown, refund
+from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown, products, refund
 
 from affidavit.broker.api import OperatorApi
 from affidavit.broker.terms import InvocationId, Outcome
@@ -22,6 +22,7 @@ from affidavit.gui.unknown_view import Draft
 from affidavit.gui.unknown_window import UnknownWindow
 
 REFUND = refund().invocation_id
+PRODUCTS = products().invocation_id
 NOTE = "Refund list in the dashboard: one refund of 49.00 EUR."
 
 
@@ -60,8 +61,8 @@ def accessible_rows(view: object) -> list[str]:
     return [found.child(i).text(QAccessible.Text.Name) for i in range(found.childCount())]
 
 
-def look(qtbot: QtBot, window: UnknownWindow, draft: Draft) -> SecondLook:
-    window.look_at(REFUND)
+def look(qtbot: QtBot, window: UnknownWindow, draft: Draft, at: InvocationId = REFUND) -> SecondLook:
+    window.look_at(at)
     window._detail.form.show_draft(draft)
     qtbot.mouseClick(window._detail.form._review, Qt.MouseButton.LeftButton)
     assert window._look is not None
@@ -227,6 +228,60 @@ def test_an_attestation_from_the_form_to_the_record(
     assert window._done._text.text() == sentence
     assert window._look is None
     assert window._detail.form.draft() == Draft()
+
+
+def test_the_items_of_a_batch_are_read_one_by_one(window: UnknownWindow) -> None:
+    detail = window._detail
+    assert not detail._items.isVisible()
+    assert not detail.form._for.isVisible()
+    window.look_at(PRODUCTS)
+    assert detail._items.isVisible()
+    rows = accessible_rows(detail._items._list)
+    assert len(rows) == 14
+    assert rows[11] == 'Item 12, TS-111: Rejected. /status is "invalid price".'
+    assert rows[12] == "Item 13, TS-112: Unknown. not in the answer."
+    found = QAccessible.queryAccessibleInterface(detail._items._list)
+    assert found is not None
+    assert found.text(QAccessible.Text.Name) == "Items"
+    window.look_at(REFUND)
+    assert not detail._items.isVisible()
+
+
+def test_each_item_is_attested_by_itself_and_by_the_keyboard(
+    qtbot: QtBot, window: UnknownWindow, broker: ScriptedBroker
+) -> None:
+    window.look_at(PRODUCTS)
+    form = window._detail.form
+    assert [form._for.itemText(i) for i in range(form._for.count())] == ["Item 13, TS-112", "Item 14, TS-113"]
+    assert form._for.accessibleDescription() == "For"
+    form._for.setFocus()
+    qtbot.keyClick(form._for, Qt.Key.Key_Down)
+    assert form.draft().item == "TS-113"
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, item="TS-113"), PRODUCTS)
+    assert second.statement.claim.startswith("Item 14, TS-113, of")
+    type_passphrase(qtbot, second, PASSPHRASE)
+    with qtbot.waitSignal(window.attested) as told:
+        qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
+    assert told.args[0].startswith("You attested item TS-113 as committed (record ")
+    assert broker.calls == [("attest", (PRODUCTS, "committed", NOTE, None, "TS-113", None))]
+    assert window._list.current() == PRODUCTS, "the other item is still unknown"
+    assert [form._for.itemText(i) for i in range(form._for.count())] == ["Item 13, TS-112"]
+    assert form.draft() == Draft(item="TS-112")
+    last = look(qtbot, window, Draft(Outcome.REJECTED, NOTE, item="TS-112"), PRODUCTS)
+    type_passphrase(qtbot, last, PASSPHRASE)
+    with qtbot.waitSignal(window.attested):
+        qtbot.mouseClick(last._sign, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window._list.model().rowCount() == 3)
+
+
+def test_a_draft_about_an_item_stays_with_it(window: UnknownWindow) -> None:
+    window.look_at(PRODUCTS)
+    draft = Draft(Outcome.REJECTED, NOTE, "re_1", "TS-113")
+    window._detail.form.show_draft(draft)
+    window.look_at(REFUND)
+    assert window._detail.form.draft() == Draft()
+    window.look_at(PRODUCTS)
+    assert window._detail.form.draft() == draft
 
 
 def test_a_wrong_passphrase_records_nothing_and_may_be_tried_again(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from PySide6.QtCore import Qt, Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
+    QComboBox,
     QGridLayout,
     QHBoxLayout,
     QLineEdit,
@@ -20,7 +21,7 @@ from affidavit.gui import theme
 from affidavit.gui.headings import Heading
 from affidavit.gui.note_edit import NoteEdit
 from affidavit.gui.theme import TextStyle
-from affidavit.gui.unknown_view import Draft
+from affidavit.gui.unknown_view import Draft, Subject
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Panel
 
@@ -34,6 +35,10 @@ class AttestForm(Panel):
     def __init__(self, parent: QWidget | None = None) -> None:
         super().__init__(parent=parent)
         self._sealed = False
+        self._subjects: tuple[Subject, ...] = ()
+        self._for = QComboBox()
+        self._for.setAccessibleDescription(texts.ATTEST_FOR)
+        self._for_label = Label(texts.ATTEST_FOR, token="ink2")
         self._committed = QRadioButton(texts.ATTEST_COMMITTED)
         self._rejected = QRadioButton(texts.ATTEST_REJECTED)
         self._outcomes = QButtonGroup(self)
@@ -71,13 +76,15 @@ class AttestForm(Panel):
         choices.addWidget(self._committed)
         choices.addWidget(self._rejected)
         choices.addStretch(1)
-        grid.addWidget(Label(texts.ATTEST_OUTCOME, token="ink2"), 0, 0)
-        grid.addLayout(choices, 0, 1)
-        grid.addWidget(Label(texts.ATTEST_CHECKED, token="ink2"), 1, 0, Qt.AlignmentFlag.AlignTop)
-        grid.addWidget(self._note, 1, 1)
-        grid.addWidget(Label(texts.ATTEST_REFERENCE, token="ink2"), 2, 0)
-        grid.addWidget(self._reference, 2, 1)
-        grid.setRowStretch(1, 1)
+        grid.addWidget(self._for_label, 0, 0)
+        grid.addWidget(self._for, 0, 1, Qt.AlignmentFlag.AlignLeft)
+        grid.addWidget(Label(texts.ATTEST_OUTCOME, token="ink2"), 1, 0)
+        grid.addLayout(choices, 1, 1)
+        grid.addWidget(Label(texts.ATTEST_CHECKED, token="ink2"), 2, 0, Qt.AlignmentFlag.AlignTop)
+        grid.addWidget(self._note, 2, 1)
+        grid.addWidget(Label(texts.ATTEST_REFERENCE, token="ink2"), 3, 0)
+        grid.addWidget(self._reference, 3, 1)
+        grid.setRowStretch(2, 1)
         column.addLayout(grid, 1)
         foot = QHBoxLayout()
         foot.setSpacing(12)
@@ -92,7 +99,7 @@ class AttestForm(Panel):
             outcome = Outcome.COMMITTED
         elif self._rejected.isChecked():
             outcome = Outcome.REJECTED
-        return Draft(outcome, self._note.toPlainText(), self._reference.text())
+        return Draft(outcome, self._note.toPlainText(), self._reference.text(), self._for.currentData())
 
     def show_draft(self, draft: Draft) -> None:
         """Fill the form with what was written before, or empty it."""
@@ -102,7 +109,24 @@ class AttestForm(Panel):
         self._outcomes.setExclusive(True)
         self._note.setPlainText(draft.note)
         self._reference.setText(draft.reference)
+        self._choose(draft.item)
         self._changed()
+
+    def show_subjects(self, subjects: tuple[Subject, ...]) -> None:
+        """What the statement may be about; with nothing to choose from, the choice is not there."""
+        if subjects != self._subjects:
+            chosen = self._for.currentData()
+            self._subjects = subjects
+            self._for.clear()
+            for subject in subjects:
+                self._for.addItem(subject.label, subject.item)
+            self._choose(chosen)
+        for widget in (self._for_label, self._for):
+            widget.setVisible(bool(subjects))
+
+    def _choose(self, item: str | None) -> None:
+        named = [subject.item for subject in self._subjects]
+        self._for.setCurrentIndex(named.index(item) if item in named else min(0, len(named) - 1))
 
     def set_sealed(self, sealed: bool) -> None:
         """While the vault is locked nothing can be attested: what it was cannot be read."""

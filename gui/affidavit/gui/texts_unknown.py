@@ -44,7 +44,7 @@ ROW_DEADLINE_NONE = "no deadline"
 ROW_NO_QUERY = "No status query: needs you"
 ROW_QUERY = "The target can be asked"
 ROW_SEALED = "Unlock to see what it was"
-ROW_ITEMS = ("{n} item unknown", "{n} items unknown")
+ROW_ITEMS = "{n} of {total} items unknown"
 ROW_ACCESSIBLE = "{title}, at {place}. Outcome unknown. {age}, {deadline}. {note}."
 
 # --- Unknown outcomes: one action ----------------------------------------------------------------------------------
@@ -53,6 +53,7 @@ BYLINE_OPERATION = "operation {operation}"
 BYLINE_ATTEMPT = "attempt {n} of {total}"
 BYLINE_ATTEMPT_ONLY = "attempt {n}"
 BYLINE_ASKED = "asked by {agent}"
+BYLINE_ITEMS = ("one item", "{n} items")
 
 AGE_SENT = "{age} since it was sent"
 AGE_SENT_NONE = "When it was sent is not known"
@@ -85,6 +86,12 @@ PROVEN_NOTHING = "No record of the dispatch can be read."
 PEER_UNNAMED = "the target"
 AT_UNNAMED = "a time that is not known"
 
+PROVEN_ITEMS = "Of {total} items {committed} are committed and {rejected} rejected. Record {record} holds the answer."
+NOT_PROVEN_ITEMS = (
+    "What became of the item {keys}. No record decides it.",
+    "What became of {n} items: {keys}. No record decides it.",
+)
+NOT_PROVEN_ITEMS_MORE = "What became of {n} items: {keys} and {more} more. No record decides it."
 NOT_PROVEN_WHETHER = "Whether “{title}” happened. {why}"
 NOT_PROVEN_SEALED = "Whether it happened. {why}"
 
@@ -162,6 +169,7 @@ EVENT_JOB = "Followed as a job"
 EVENT_LOOKED_UP = "Looked up: {answer}"
 EVENT_LOOKED_UP_PLAIN = "Looked up"
 EVENT_SETTLED_ATTESTED = "Attested as {outcome}"
+EVENT_SETTLED_ATTESTED_ITEM = "Item {item} attested as {outcome}"
 EVENT_SETTLED_QUERY = "Settled by a look-up: {outcome}"
 EVENT_SETTLED_ANSWER = "Settled by a late answer: {outcome}"
 EVENT_SETTLED_PLAIN = "Settled by later evidence"
@@ -186,6 +194,13 @@ CAPTION_QUERY_WORTH = "remote query · {worth}"
 CAPTION_LATER = "later evidence"
 CAPTION_REFERENCE = "attested by operator · {reference}"
 
+# --- Items of a batch ----------------------------------------------------------------------------------------------
+
+ITEMS = "Items"
+ITEMS_COUNTS = "{committed} committed, {rejected} rejected, {unknown} unknown"
+ITEMS_WHOLE = "The whole request: {outcome} (record {record}). Each item has its own outcome."
+ITEM_ACCESSIBLE = "Item {n}, {key}: {outcome}. {evidence}."
+
 # --- Ask the target ------------------------------------------------------------------------------------------------
 
 ASK = "Ask the target"
@@ -198,6 +213,9 @@ ASK_BY_HAND = "You can run this query at the target and attest what it shows. Af
 
 ATTEST = "Attest it yourself"
 ATTEST_WHEN = "Only if you learned the outcome somewhere else. It is added beside the attempt; nothing above changes."
+ATTEST_FOR = "For"
+ATTEST_WHOLE = "The whole request"
+ATTEST_ITEM = "Item {n}, {key}"
 ATTEST_OUTCOME = "Outcome"
 ATTEST_COMMITTED = "It happened (committed)"
 ATTEST_REJECTED = "It did not (rejected)"
@@ -215,9 +233,9 @@ ATTEST_DONE = {
     Outcome.COMMITTED: "You attested it as committed (record {record}). The attempt's own record stays beside it.",
     Outcome.REJECTED: "You attested it as rejected (record {record}). The attempt's own record stays beside it.",
 }
-ATTEST_DONE_UNNUMBERED = {
-    Outcome.COMMITTED: "You attested it as committed. The attempt's own record stays beside it.",
-    Outcome.REJECTED: "You attested it as rejected. The attempt's own record stays beside it.",
+ATTEST_DONE_ITEM = {
+    Outcome.COMMITTED: "You attested item {item} as committed (record {record}). The answer's record stays beside it.",
+    Outcome.REJECTED: "You attested item {item} as rejected (record {record}). The answer's record stays beside it.",
 }
 
 # --- Second look ---------------------------------------------------------------------------------------------------
@@ -229,12 +247,24 @@ CLAIMS = {
     Outcome.COMMITTED: "“{title}”, operation {operation}, happened.",
     Outcome.REJECTED: "“{title}”, operation {operation}, did not happen.",
 }
+CLAIMS_ITEM = {
+    Outcome.COMMITTED: "Item {n}, {key}, of “{title}”, operation {operation}, happened.",
+    Outcome.REJECTED: "Item {n}, {key}, of “{title}”, operation {operation}, did not happen.",
+}
 SIGNED = "Operator of this vault, {on}"
 ADDS = "Adds a record, marked “attested by operator”."
 AGENT_TOLD = {
     Outcome.COMMITTED: "The agent is told: committed, by your word, not by an answer.",
     Outcome.REJECTED: "The agent is told: rejected, by your word, not by an answer.",
 }
+AGENT_TOLD_ITEM = {
+    Outcome.COMMITTED: "The agent is told of this item: committed, by your word, not by an answer.",
+    Outcome.REJECTED: "The agent is told of this item: rejected, by your word, not by an answer.",
+}
+ITEMS_FOLLOW = (
+    "The item that is unknown takes this outcome, too.",
+    "The {n} items that are unknown take this outcome, too.",
+)
 STAYS = "Record {record} stays as it is. {never}"
 STAYS_UNNAMED = "What is recorded stays as it is. {never}"
 NEVER_ERASED = "An attestation cannot be erased; a later one, or a proof, is added beside it."

@@ -18,13 +18,14 @@ from PySide6.QtCore import (
     Qt,
 )
 from PySide6.QtGui import QColor, QFont, QFontMetrics, QPainter, QPen
-from PySide6.QtWidgets import QAbstractItemView, QFrame, QListView, QStyledItemDelegate, QStyleOptionViewItem, QWidget
+from PySide6.QtWidgets import QStyledItemDelegate, QStyleOptionViewItem, QWidget
 
 from affidavit.broker.terms import Outcome
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import theme
 from affidavit.gui.theme import MonoStyle, TextStyle
 from affidavit.gui.timeline_view import Node, TimelineRow
+from affidavit.gui.widgets.read_list import SAID, ReadList
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -68,9 +69,6 @@ def _items(rows: Sequence[TimelineRow]) -> list[_Item]:
     return made
 
 
-_SAID = (Qt.ItemDataRole.DisplayRole, Qt.ItemDataRole.AccessibleTextRole, Qt.ItemDataRole.ToolTipRole)
-
-
 class TimelineModel(QAbstractListModel):
     """The rows, each with its accessible sentence."""
 
@@ -99,7 +97,7 @@ class TimelineModel(QAbstractListModel):
         return 0 if parent is not None and parent.isValid() else len(self._items)
 
     def data(self, index: Index, role: int = Qt.ItemDataRole.DisplayRole) -> str | None:
-        if role not in _SAID:
+        if role not in SAID:
             return None
         row = self._items[index.row()].row
         return texts.LINE_ACCESSIBLE if row is None else row.accessible
@@ -113,8 +111,8 @@ def _height(item: _Item) -> int:
 class _Delegate(QStyledItemDelegate):
     """Draws a record or the line."""
 
-    def __init__(self, model: TimelineModel, parent: QWidget) -> None:
-        super().__init__(parent)
+    def __init__(self, model: TimelineModel) -> None:
+        super().__init__()
         self._model = model
 
     def sizeHint(self, _option: QStyleOptionViewItem, index: Index) -> QSize:
@@ -222,19 +220,12 @@ def _fitted(text: str, font: QFont, room: int) -> str:
     return QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, room)
 
 
-class Timeline(QListView):
-    """The list. Nothing in it can be chosen; the whole sentence of a row is its tooltip."""
+class Timeline(ReadList):
+    """The list of records."""
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        super().__init__(parent)
-        self._model = TimelineModel(self)
-        self.setModel(self._model)
-        self.setItemDelegate(_Delegate(self._model, self))
-        self.setSelectionMode(QAbstractItemView.SelectionMode.NoSelection)
-        self.setVerticalScrollMode(QAbstractItemView.ScrollMode.ScrollPerPixel)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setAccessibleName(texts.EVIDENCE)
+        self._model = TimelineModel()
+        super().__init__(self._model, _Delegate(self._model), texts.EVIDENCE, parent)
 
     def show_rows(self, rows: Sequence[TimelineRow]) -> None:
         """Show these rows, the newest in sight where they changed."""

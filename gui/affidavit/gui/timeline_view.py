@@ -218,7 +218,11 @@ def _settled(event: events.OutcomeSettled) -> _Said:
         case Source.OPERATOR_ATTESTED:
             if event.reference:
                 caption = texts.CAPTION_REFERENCE.format(reference=seen(event.reference))
-            return _Said(Node.ATTESTATION, texts.EVENT_SETTLED_ATTESTED.format(outcome=word), caption)
+            if event.item is not None:
+                text = texts.EVENT_SETTLED_ATTESTED_ITEM.format(item=seen(event.item), outcome=word)
+            else:
+                text = texts.EVENT_SETTLED_ATTESTED.format(outcome=word)
+            return _Said(Node.ATTESTATION, text, caption)
         case Source.REMOTE_QUERY:
             return _Said(Node.QUERY, texts.EVENT_SETTLED_QUERY.format(outcome=word), caption)
         case _:

@@ -11,6 +11,7 @@ from affidavit.gui import texts_unknown as texts
 from affidavit.gui.age_bar import AgeBar
 from affidavit.gui.attest_form import AttestForm
 from affidavit.gui.headings import Heading
+from affidavit.gui.items_list import ItemsList
 from affidavit.gui.theme import MonoStyle, TextStyle
 from affidavit.gui.timeline import Timeline
 from affidavit.gui.unknown_view import Detail, Draft, Target
@@ -18,6 +19,8 @@ from affidavit.gui.widgets.glyph import OutcomeGlyph
 from affidavit.gui.widgets.label import Label, MonoLabel, RunsLabel
 from affidavit.gui.widgets.panel import Panel, PanelKind
 
+_REST = 2
+"""What is left below the two ways on."""
 _SIDE_BY_SIDE = 700
 """From this width on the evidence stands beside the two ways on; below it, above them."""
 
@@ -39,11 +42,14 @@ class UnknownDetail(QScrollArea):
         self._until = Label(style=TextStyle.CAPTION, token="ink2")
         self._proven = _Claim(texts.PROVEN, PanelKind.SOLID)
         self._not_proven = _Claim(texts.NOT_PROVEN, PanelKind.DASHED)
+        self._items = _ItemsPanel()
         self._evidence = _EvidencePanel()
+        self._left = QWidget()
         self._query = _QueryPanel()
         self.form = AttestForm()
         self.form.review_asked.connect(self.review_asked)
         self._ways = QWidget()
+        self._column = QVBoxLayout(self._ways)
         self._parts = QGridLayout()
         self._lay_out()
 
@@ -59,9 +65,13 @@ class UnknownDetail(QScrollArea):
         self._until.setText(detail.age.right)
         self._proven.show_text(detail.proven)
         self._not_proven.show_text(detail.not_proven)
+        self._items.show_detail(detail)
         self._evidence.show_detail(detail)
         self._query.show_detail(detail)
         self.form.set_sealed(detail.target is None)
+        self.form.show_subjects(detail.subjects)
+        self._column.setStretchFactor(self.form, int(not detail.subjects))  # beside a batch's list it stays in sight
+        self._column.setStretch(_REST, int(bool(detail.subjects)))
         if changed:
             self.form.show_draft(draft)
             self.verticalScrollBar().setValue(0)
@@ -76,10 +86,10 @@ class UnknownDetail(QScrollArea):
             return
         self._wide = wide
         if wide:
-            self._parts.addWidget(self._evidence, 1, 0)
+            self._parts.addWidget(self._left, 1, 0)
             self._parts.addWidget(self._ways, 1, 1)
         else:
-            self._parts.addWidget(self._evidence, 1, 0, 1, 2)
+            self._parts.addWidget(self._left, 1, 0, 1, 2)
             self._parts.addWidget(self._ways, 2, 0, 1, 2)
         self._parts.setRowStretch(1, int(wide))
 
@@ -102,11 +112,16 @@ class UnknownDetail(QScrollArea):
         ages.addStretch(1)
         ages.addWidget(self._until)
         column.addLayout(ages)
-        ways = QVBoxLayout(self._ways)
-        ways.setContentsMargins(0, 0, 0, 0)
-        ways.setSpacing(12)
-        ways.addWidget(self._query)
-        ways.addWidget(self.form, 1)
+        left = QVBoxLayout(self._left)
+        left.setContentsMargins(0, 0, 0, 0)
+        left.setSpacing(12)
+        left.addWidget(self._items)
+        left.addWidget(self._evidence, 1)
+        self._column.setContentsMargins(0, 0, 0, 0)
+        self._column.setSpacing(12)
+        self._column.addWidget(self._query)
+        self._column.addWidget(self.form, 1)
+        self._column.addStretch(0)
         self._parts.setSpacing(12)
         self._parts.addWidget(self._proven, 0, 0)
         self._parts.addWidget(self._not_proven, 0, 1)
@@ -163,6 +178,27 @@ class _Claim(Panel):
     def show_text(self, text: str) -> None:
         self._text.setText(text)
         self.setAccessibleDescription(text)
+
+
+class _ItemsPanel(Panel):
+    """The items of a batch with their own outcomes; it is not there for another action."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        column = QVBoxLayout(self)
+        column.setContentsMargins(14, 12, 14, 10)
+        column.setSpacing(8)
+        self._heading = Heading(texts.ITEMS, icon="batch")
+        self._list = ItemsList()
+        self._whole = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
+        for widget in (self._heading, self._list, self._whole):
+            column.addWidget(widget)
+
+    def show_detail(self, detail: Detail) -> None:
+        self._heading.set_note(detail.items_counts)
+        self._list.show_rows(detail.items)
+        self._whole.setText(detail.items_whole)
+        self.setVisible(bool(detail.items))
 
 
 class _EvidencePanel(Panel):

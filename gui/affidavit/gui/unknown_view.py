@@ -19,9 +19,12 @@ from affidavit.gui import texts_unknown as texts
 from affidavit.gui import timeline_view, times
 from affidavit.gui.figures import count
 from affidavit.gui.runs import Line, Mark, Run, plain, revealed
+from affidavit.gui.texts import OUTCOME
 from affidavit.gui.timeline_view import TimelineRow, seen
 from affidavit.ipc.methods import NOTE_CHARS
 
+_KEYS_NAMED = 4
+"""Keys of unknown items that a sentence names."""
 REFERENCE_LIMIT = 1_024
 """Characters, as the operator's socket takes them too."""
 
@@ -72,8 +75,39 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
+class ItemRow:
+    """One item of a batch. `number` counts from 1; `key` is what it is called, as recorded."""
+
+    number: int
+    key: str
+    outcome: Outcome
+    evidence: str
+
+    @property
+    def label(self) -> str:
+        return texts.ATTEST_ITEM.format(n=self.number, key=seen(self.key))
+
+    @property
+    def accessible(self) -> str:
+        return texts.ITEM_ACCESSIBLE.format(
+            n=self.number, key=seen(self.key), outcome=OUTCOME[self.outcome], evidence=self.evidence
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a statement may be about: one unknown item, or with `item` None the whole request."""
+
+    item: str | None
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
 class Detail:
-    """One action in full. `query` is the status query, None where none is known or it is sealed."""
+    """One action in full. `query` is the status query, None where none is known or it is sealed.
+
+    Of a batch `items` are all, and `subjects` what may be attested; of another action both are empty.
+    """
 
     invocation_id: InvocationId
     title: str
@@ -86,6 +120,10 @@ class Detail:
     records: str
     query: Target | None
     query_note: str
+    items: tuple[ItemRow, ...]
+    items_counts: str
+    items_whole: str
+    subjects: tuple[Subject, ...]
 
 
 def ordered(envelopes: Sequence[Json], now: datetime) -> tuple[Json, ...]:
@@ -126,6 +164,7 @@ def detail(envelope: Json, now: datetime) -> Detail:
     evidence = _evidence(envelope)
     shown = timeline_view.rows(envelope.get("events") or (), now)
     query = _query(evidence)
+    items = _items(evidence)
     return Detail(
         invocation_id=InvocationId(envelope["invocation_id"]),
         title=title(envelope),
@@ -138,6 +177,14 @@ def detail(envelope: Json, now: datetime) -> Detail:
         records=timeline_view.span(shown),
         query=query,
         query_note=_query_note(evidence, query),
+        items=items,
+        items_counts=texts.ITEMS_COUNTS.format(**_by_outcome(items)),
+        items_whole=texts.ITEMS_WHOLE.format(
+            outcome=OUTCOME[Outcome(_facts(envelope)["outcome"])].lower(), record=_verdict_record(envelope)
+        )
+        if items
+        else "",
+        subjects=_subjects(envelope, items),
     )
 
 
@@ -154,16 +201,23 @@ def title(envelope: Json) -> str:
     return texts.TITLE_SEALED.format(invocation=envelope["invocation_id"])
 
 
+def open_still(envelope: Json) -> bool:
+    """Whether it still belongs in the list: it is unknown, or an item of it is."""
+    items = _items(_evidence(envelope))
+    return _facts(envelope).get("outcome") == Outcome.UNKNOWN or _by_outcome(items)["unknown"] > 0
+
+
 # --- The statement -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """What the operator has filled in so far."""
+    """What the operator has filled in so far. `item` is the key of an item, None for the whole request."""
 
     outcome: Outcome | None = None
     note: str = ""
     reference: str = ""
+    item: str | None = None
 
     def missing(self) -> str | None:
         """The one next step before the statement can be reviewed, or None."""
@@ -195,6 +249,7 @@ class Statement:
     outcome: Outcome
     note: str
     reference: str | None
+    item: str | None
     claim: str
     signed: str
     consequences: tuple[Consequence, ...]
@@ -204,29 +259,36 @@ def statement(envelope: Json, draft: Draft, now: datetime) -> Statement:
     """The statement of a draft from which nothing is missing."""
     if draft.outcome is None or draft.missing() is not None:
         raise ValueError("a statement needs an outcome and what was checked")
-    record = _unknown_record(envelope)
+    record = _verdict_record(envelope)
     stays = texts.STAYS.format(record=record, never=texts.NEVER_ERASED) if record else None
+    items = _items(_evidence(envelope))
+    item = next((row for row in items if row.key == draft.item), None)
+    claim, told = (texts.CLAIMS, texts.AGENT_TOLD) if item is None else (texts.CLAIMS_ITEM, texts.AGENT_TOLD_ITEM)
+    named = {"n": item.number, "key": seen(item.key)} if item is not None else {}
+    open_items = sum(row.outcome is Outcome.UNKNOWN for row in items) if item is None else 0
+    follow = (Consequence(texts.counted(open_items, *texts.ITEMS_FOLLOW), changes=True),) if open_items else ()
     return Statement(
         invocation_id=InvocationId(envelope["invocation_id"]),
         outcome=draft.outcome,
         note=draft.note.strip(),
         reference=draft.reference.strip() or None,
-        claim=texts.CLAIMS[draft.outcome].format(title=title(envelope), operation=envelope.get("operation_id")),
+        item=draft.item,
+        claim=claim[draft.outcome].format(title=title(envelope), operation=envelope.get("operation_id"), **named),
         signed=texts.SIGNED.format(on=times.signed_on(now)),
         consequences=(
             Consequence(texts.ADDS, changes=True),
-            Consequence(texts.AGENT_TOLD[draft.outcome], changes=True),
+            Consequence(told[draft.outcome], changes=True),
+            *follow,
             Consequence(stays or texts.STAYS_UNNAMED.format(never=texts.NEVER_ERASED), changes=False),
         ),
     )
 
 
-def attested(outcome: Outcome, settled: Json) -> str:
-    """The one sentence after an attestation; `settled` is the envelope that the broker answered."""
-    record = (_facts(settled).get("settled") or {}).get("record")
-    if record is None:
-        return texts.ATTEST_DONE_UNNUMBERED[outcome]
-    return texts.ATTEST_DONE[outcome].format(record=record)
+def attested(signed: Statement, record: int) -> str:
+    """The one sentence after an attestation, which is in this record."""
+    if signed.item is not None:
+        return texts.ATTEST_DONE_ITEM[signed.outcome].format(item=seen(signed.item), record=record)
+    return texts.ATTEST_DONE[signed.outcome].format(record=record)
 
 
 def refused(code: str, message: str, remedy: str | None) -> str:
@@ -296,10 +358,10 @@ def _place(evidence: Mapping[str, Any]) -> str:
 
 
 def _note(evidence: Mapping[str, Any]) -> str:
-    items = evidence.get("items") or ()
-    open_items = sum(1 for item in items if item.get("outcome") == Outcome.UNKNOWN)
+    items = _items(evidence)
+    open_items = _by_outcome(items)["unknown"]
     if open_items:
-        return texts.counted(open_items, *texts.ROW_ITEMS)
+        return texts.ROW_ITEMS.format(n=open_items, total=len(items))
     if evidence.get("target") is None:
         return texts.ROW_SEALED
     return texts.ROW_QUERY if _query(evidence) else texts.ROW_NO_QUERY
@@ -353,6 +415,26 @@ def _query_note(evidence: Mapping[str, Any], query: Target | None) -> str:
     return texts.ASK_SEALED if (evidence.get("reconcile") or {}).get("available") else texts.ASK_NONE
 
 
+def _items(evidence: Mapping[str, Any]) -> tuple[ItemRow, ...]:
+    return tuple(
+        ItemRow(n, str(item["key"]), Outcome(item["outcome"]), seen(str(item.get("evidence") or texts.STOPPED_NONE)))
+        for n, item in enumerate(evidence.get("items") or (), 1)
+    )
+
+
+def _by_outcome(items: Sequence[ItemRow]) -> dict[str, int]:
+    return {outcome.value: sum(row.outcome is outcome for row in items) for outcome in Outcome}
+
+
+def _subjects(envelope: Json, items: Sequence[ItemRow]) -> tuple[Subject, ...]:
+    """The whole only while nothing decides it; an item is attested by itself."""
+    if not items:
+        return ()
+    unknown = _facts(envelope).get("outcome") == Outcome.UNKNOWN
+    whole = (Subject(None, texts.ATTEST_WHOLE),) if unknown else ()
+    return whole + tuple(Subject(row.key, row.label) for row in items if row.outcome is Outcome.UNKNOWN)
+
+
 def _byline(envelope: Json) -> str:
     evidence = _evidence(envelope)
     parts = [texts.BYLINE_OPERATION.format(operation=envelope.get("operation_id"))]
@@ -361,6 +443,9 @@ def _byline(envelope: Json) -> str:
         parts.append(texts.BYLINE_ATTEMPT.format(n=attempt, total=attempt + left))
     elif attempt is not None:
         parts.append(texts.BYLINE_ATTEMPT_ONLY.format(n=attempt))
+    items = evidence.get("items")
+    if items:
+        parts.append(texts.counted(len(items), *texts.BYLINE_ITEMS))
     accepted = _first(envelope, events.ActionAccepted)
     if accepted is not None and accepted.agent:
         parts.append(texts.BYLINE_ASKED.format(agent=seen(accepted.agent)))
@@ -379,6 +464,10 @@ def _first(envelope: Json, kind: type[_E]) -> _E | None:
 def _proven(envelope: Json, now: datetime) -> str:
     """The strongest thing a record proves, and which record: the last confirmed one that is not the verdict itself."""
     evidence = _evidence(envelope)
+    items = _items(evidence)
+    decided = _by_outcome(items)
+    if decided["committed"] or decided["rejected"]:
+        return texts.PROVEN_ITEMS.format(total=len(items), record=_verdict_record(envelope), **decided)
     last = evidence.get("last_confirmed") or {}
     stage, record = last.get("stage"), last.get("record")
     if record is None:
@@ -415,6 +504,13 @@ def _filled(form: str, known: Mapping[str, object], status: int | None = None) -
 
 
 def _not_proven(envelope: Json, now: datetime) -> str:
+    keys = [seen(row.key) for row in _items(_evidence(envelope)) if row.outcome is Outcome.UNKNOWN]
+    if keys and _facts(envelope).get("outcome") != Outcome.UNKNOWN:
+        more = len(keys) - _KEYS_NAMED
+        if more > 0:
+            named = ", ".join(keys[:_KEYS_NAMED])
+            return texts.NOT_PROVEN_ITEMS_MORE.format(n=count(len(keys)), keys=named, more=count(more))
+        return texts.counted(len(keys), *texts.NOT_PROVEN_ITEMS, keys=", ".join(keys))
     why = _why(envelope, now)
     if _evidence(envelope).get("target") is None:
         return texts.NOT_PROVEN_SEALED.format(why=why)
@@ -455,9 +551,10 @@ def _why(envelope: Json, now: datetime) -> str:
     return _WHY.get(code, texts.WHY_CUT)
 
 
-def _unknown_record(envelope: Json) -> int | None:
-    """The record that made it unknown, else that of the dispatch."""
-    verdicts = [e["record"] for e in envelope.get("events") or () if e["kind"] == "OUTCOME_UNKNOWN"]
+def _verdict_record(envelope: Json) -> int | None:
+    """The record of the attempt's own verdict, else that of the dispatch."""
+    kinds = ("OUTCOME_UNKNOWN", "RESULT_COMMITTED")
+    verdicts = [e["record"] for e in envelope.get("events") or () if e["kind"] in kinds]
     if verdicts:
         return int(verdicts[-1])
     dispatch = _evidence(envelope).get("dispatch_record")

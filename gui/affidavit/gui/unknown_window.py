@@ -204,7 +204,7 @@ class UnknownWindow(QWidget):
                 outcome=statement.outcome.value,
                 note=statement.note,
                 reference=statement.reference,
-                item=None,
+                item=statement.item,
                 supersedes=None,
                 passphrase=passphrase,
             ),
@@ -220,8 +220,11 @@ class UnknownWindow(QWidget):
         if self._look is not None:
             self._look.accept()
         self._drafts.pop(statement.invocation_id, None)
-        self._envelopes.pop(statement.invocation_id, None)
-        sentence = unknown_view.attested(statement.outcome, answer.value)
+        if unknown_view.open_still(answer.value):
+            self._envelopes[statement.invocation_id] = answer.value
+        else:
+            self._envelopes.pop(statement.invocation_id, None)
+        sentence = unknown_view.attested(statement, answer.value["record"])
         self._detail.form.show_draft(Draft())
         self._draw()
         self._done.say(sentence)
