@@ -104,11 +104,12 @@ def test_two_agent_processes_with_one_operation(ruled: Home, world: World, ledge
     assert len(ledger.effects) == 1
 
 
-def test_a_budget_that_no_restart_gives_back(ruled: Home, ledger: Ledger) -> None:
-    operation = new_operation()
+def test_a_budget_that_no_restart_gives_back(ruled: Home, world: World, ledger: Ledger) -> None:
+    """F07: the caller's own key goes out on every attempt, byte by byte."""
+    operation, before = new_operation(), len(world.target.arrivals("/twice"))
     ledger.losing = 2
     with ruled.serve() as broker:
-        ask(broker, "twice", operation)
+        ask(broker, "twice", operation, idempotency_key="agents-own-key")
         broker.kill()
     with ruled.serve() as broker:
         assert ruled.run("action", "retry", operation, "--json").status == 12
@@ -118,6 +119,10 @@ def test_a_budget_that_no_restart_gives_back(ruled: Home, ledger: Ledger) -> Non
     assert spent.status == 12
     assert spent.json["error"]["code"] == "RETRY_BUDGET_EXHAUSTED"
     assert spent.json["error"]["retry"] == "reconcile"
+    sent = world.target.arrivals("/twice")[before:]
+    assert [(arrival.header("Idempotency-Key"), arrival.body) for arrival in sent] == [
+        ("agents-own-key", b'{"a":1}')
+    ] * 2
     assert len(ledger.effects) == 1
 
 
