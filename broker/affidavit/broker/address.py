@@ -10,6 +10,7 @@ import ipaddress
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 from affidavit.broker.contract.pattern import UrlPattern
@@ -55,8 +56,12 @@ _LOCAL_NAT64 = IPv6Network("64:ff9b:1::/48")
 _LOCAL_NAT64_LAYOUTS = ((6, 7, 9, 10), (7, 9, 10, 11), (9, 10, 11, 12), (12, 13, 14, 15))
 
 
+@lru_cache(maxsize=1024)
 def classify(address: str) -> AddressClass:
-    """The class of a resolved or literal address; NEVER for what is not an address. A zone does not matter."""
+    """The class of a resolved or literal address; NEVER for what is not an address. A zone does not matter.
+
+    Remembered, for an action asks several times, and the next one goes to the same place.
+    """
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:

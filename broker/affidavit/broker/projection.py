@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 
 from affidavit.broker import events as ev
@@ -56,6 +57,21 @@ class _Clear:
     program: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """An invocation's row to be (journal.Row)."""
+
+    inv: Invocation
+    clear: _Clear
+
+    @property
+    def invocation_id(self) -> InvocationId:
+        return self.inv.invocation_id
+
+    def columns(self) -> ActionRow:
+        return _columns(self.inv, self.clear)
+
+
 @dataclass(slots=True)
 class _Held:
     inv: Invocation
@@ -95,29 +111,29 @@ class Projection:
         if held is None and not isinstance(events[0], BEGINNINGS):
             held = self._load(invocation_id)
         before = held.inv if held else None
-        folded: list[tuple[Invocation, _Clear]] = []
+        folded: list[_Row] = []
 
-        def project(seqs: Sequence[int]) -> Sequence[ActionRow]:
+        def project(seqs: Sequence[int]) -> Sequence[_Row]:
             inv = before
             for seq, event in zip(seqs, events, strict=False):
                 inv = apply(inv, event, invocation_id=invocation_id, seq=seq, at=at)
             assert inv is not None
-            folded.append((inv, self._clear(inv, held)))
+            folded.append(_Row(inv, self._clear(inv, held)))
             if job is not None:
                 opened = apply(None, job[1], invocation_id=job[0], seq=seqs[-1], at=at)
-                folded.append((opened, self._clear(opened, None)))
-            return [_row(*each) for each in folded]
+                folded.append(_Row(opened, self._clear(opened, None)))
+            return folded
 
         drafts = [Draft(str(e.kind), invocation_id, ev.encode(e), at) for e in events]
         if job is not None:
             drafts.append(Draft(str(job[1].kind), job[0], ev.encode(job[1]), at))
         receipt = self._journal.append(drafts, project, barrier=barrier, blobs=blobs)
-        for (inv, clear), is_new in zip(folded, (held is None, True), strict=False):
-            self._hold(_Held(inv, receipt, clear), new=is_new)
-        for inv, _ in folded:
+        for row, is_new in zip(folded, (held is None, True), strict=False):
+            self._hold(_Held(row.inv, receipt, row.clear), new=is_new)
+        for row in folded:
             for listener in self._listeners:
-                listener(inv)
-        return folded[0][0], receipt
+                listener(row.inv)
+        return folded[0].inv, receipt
 
     def note(self, kind: Kind, payload: dict[str, Any], *, barrier: bool = False) -> Receipt:
         """Append a record that belongs to no invocation."""
@@ -323,12 +339,11 @@ class Projection:
         )
 
 
-def _texts(inv: Invocation) -> tuple[object, ...]:
-    """What `_Clear` stands for."""
-    return inv.target, inv.agent, inv.contract_id, inv.request_fingerprint, inv.effect_digest, inv.key, inv.program
+_texts = attrgetter("target", "agent", "contract_id", "request_fingerprint", "effect_digest", "key", "program")
+"""What `_Clear` stands for."""
 
 
-def _row(inv: Invocation, clear: _Clear) -> ActionRow:
+def _columns(inv: Invocation, clear: _Clear) -> ActionRow:
     return ActionRow(
         invocation_id=inv.invocation_id,
         operation_id=inv.operation_id if inv.operation_id and bound(inv) else "",

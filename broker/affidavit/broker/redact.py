@@ -43,8 +43,23 @@ class Forms:
         self.literals = tuple(sorted(found, key=len, reverse=True))
         """Longest first."""
         self.longest = max(map(len, self.literals), default=0)
-        self.cores = tuple(a for a in self.literals if not any(b != a and b in a for b in self.literals))
+        cores: list[bytes] = []
+        for form in reversed(self.literals):
+            if not _any_in(cores, form):
+                cores.append(form)
+        self.cores = tuple(cores)
         """Those that hold no other. Where none of these stands, none of all does: half of the search."""
+
+    def stand_in(self, data: bytes) -> bool:
+        """Whether any of them stands in `data`."""
+        return _any_in(self.cores, data)
+
+
+def _any_in(forms: Iterable[bytes], data: bytes) -> bool:
+    for form in forms:  # noqa: SIM110 - a generator for each look would cost more than the look
+        if form in data:
+            return True
+    return False
 
 
 class Redactor:
@@ -67,10 +82,12 @@ class Redactor:
 
     def _release(self, stream: bytes, decided: int) -> bytes:
         """Redact what begins before `decided`, and hold the rest. The leftmost match wins, then the longest."""
+        if not self._forms.stand_in(stream):
+            self._held = stream[decided:]
+            return stream[:decided]
         pieces: list[bytes] = []
         at = 0
-        forms = self._forms.literals if any(core in stream for core in self._forms.cores) else ()
-        matches = [(place, literal) for literal in forms if (place := stream.find(literal)) >= 0]
+        matches = [(place, literal) for literal in self._forms.literals if (place := stream.find(literal)) >= 0]
         while matches:
             place, literal = min(matches, key=lambda match: match[0])
             if place >= decided:
@@ -95,6 +112,8 @@ def _moved(matches: Iterable[tuple[int, bytes]], stream: bytes, at: int) -> Iter
 
 def redact(data: bytes, forms: Forms) -> tuple[bytes, int]:
     """Redact data that is whole; also the number of replacements."""
+    if not forms.stand_in(data):
+        return data, 0
     redactor = Redactor(forms)
     return redactor.feed(data) + redactor.finish(), redactor.count
 
@@ -148,11 +167,15 @@ def _text_forms(secret: bytes) -> Iterator[bytes]:
     yield secret
     if secret.translate(None, _JSON_PLAIN):
         yield from _json_forms(secret)
-    percent = ["".join(f"%{byte:02X}" for byte in secret)]
-    if secret.translate(None, _PERCENT_PLAIN):
-        percent += [quote_from_bytes(secret, safe=safe) for safe in _PERCENT_SAFE]
-        # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
-        percent.append(quote_from_bytes(secret, safe="*").replace("~", "%7E").replace("%20", "+"))
+    if secret:
+        everything = b"%" + secret.hex("%").encode()
+        yield everything
+        yield everything.upper()
+    if not secret.translate(None, _PERCENT_PLAIN):
+        return
+    percent = [quote_from_bytes(secret, safe=safe) for safe in _PERCENT_SAFE]
+    # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
+    percent.append(quote_from_bytes(secret, safe="*").replace("~", "%7E").replace("%20", "+"))
     for text in percent:
         yield text.encode()
         yield _lower_escapes(text, "%", 2).encode()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 OPEN_STATES = ("accepted", "validated", "authorised", "open")
 """The states that recovery looks at (verdicts, section 7)."""
@@ -80,6 +80,21 @@ class ActionRow(ActionFacts):
     agent: Name | int | None = None
     contract: Name | int | None = None
     """An integer is a name interned before, written back by who cannot read its text."""
+
+    def columns(self) -> ActionRow:
+        """Itself: a row that is made already (`Row`)."""
+        return self
+
+
+class Row(Protocol):
+    """A row to be. Frozen: the writer's thread asks for the columns of the last one of an invocation in a transaction,
+    and for those of no other."""
+
+    @property
+    def invocation_id(self) -> str: ...
+
+    def columns(self) -> ActionRow:
+        """What is written. It must not raise: the journal would be poisoned."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.journal import schema
-from affidavit.journal.action import ActionRow
+from affidavit.journal.action import Row
 from affidavit.journal.errors import DatabaseExists, JournalClosed
 from affidavit.journal.files import sync_directory
 from affidavit.journal.keys import JournalKeys
@@ -35,7 +35,7 @@ SEGMENT_RECORDS = 1024
 SEGMENT_S = 900.0
 """A segment's key is in memory for at most so many records and so long: what a thief of the memory can read back."""
 
-Project = Callable[[Sequence[int]], Sequence[ActionRow]]
+Project = Callable[[Sequence[int]], Sequence[Row]]
 """Turns the seqs of an append into the rows that change with it. Runs under the journal's lock: it must not append."""
 
 

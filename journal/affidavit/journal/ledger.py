@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from affidavit.journal import faultpoint
-from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, encode_facts
+from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, Row, encode_facts
 from affidavit.journal.counts import Place, add_tally, encode_tally
 from affidavit.journal.encoding import canonical_json
 from affidavit.journal.keys import JournalKeys
@@ -54,7 +54,7 @@ class Batch:
 
     receipt: Receipt
     drafts: Sequence[Draft] = ()
-    rows: Sequence[ActionRow] = ()
+    rows: Sequence[Row] = ()
     blobs: Sequence[Blob] = ()
     deletes: Sequence[str] = ()
     segment: int = 0
@@ -80,7 +80,7 @@ class Batch:
 class _Change:
     """What a transaction does to rows. Each is written once, where it first comes up, as the last batch has it."""
 
-    rows: Mapping[str, ActionRow]
+    rows: Mapping[str, Row]
     newest: Mapping[str, int]
     """The last record of each invocation that has any here."""
     linked: dict[str, int] = field(default_factory=dict)
@@ -206,7 +206,7 @@ class Ledger:
         change.linked[invocation_id] = known.newest_record if known else 0
         newest = change.newest.get(invocation_id, change.linked[invocation_id])
         if row is not None:
-            return self._upsert(row, known, newest)
+            return self._upsert(row.columns(), known, newest)
         assert known is not None
         self._connection.execute("UPDATE action SET newest_record = ? WHERE id = ?", (newest, known.id))
         self._keep(invocation_id, replace(known, newest_record=newest))

@@ -153,13 +153,18 @@ class UrlPattern:
         return (self.host_is_literal or self.host_text == "localhost") and self.host_text == host
 
     @property
+    def host_is_written_out(self) -> bool:
+        """No star stands in the host: `host_text` is the only one that matches."""
+        return all(label.literal for label in self.host)
+
+    @property
     def host_text(self) -> str:
         return ".".join(label.text for label in self.host)
 
     @property
     def rank(self) -> Rank:
         return Rank(
-            literal_host=all(label.literal for label in self.host),
+            literal_host=self.host_is_written_out,
             literal_path=len(self.path) + sum(segment.literal_length for segment in self.path if segment),
             fewer_wildcards=-sum(_wildcards(part) for part in (*self.host, *self.path)),
             conditions=len(self.query),

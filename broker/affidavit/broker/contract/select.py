@@ -76,6 +76,13 @@ class ContractSet:
             contract for contract in given if contract.standing is Standing.ADOPTED or contract.id not in adopted
         )
         self._default_read = DEFAULT_READ if assume_reads else DEFAULT_READ_UNASSUMED
+        self._of_host: dict[tuple[str, int, str | None], list[tuple[Contract, HttpMatch]]] = {}
+        """HTTP contracts by the scheme, port and host of their patterns; None where a star stands in the host."""
+        for contract in self._contracts:
+            if isinstance(contract.match, HttpMatch):
+                url = contract.match.url
+                host = url.host_text if url.host_is_written_out else None
+                self._of_host.setdefault((url.scheme, url.port, host), []).append((contract, contract.match))
 
     def __iter__(self) -> Iterator[Contract]:
         """Every contract but the defaults, by id."""
@@ -132,10 +139,10 @@ class ContractSet:
         return tuple(found)
 
     def _covering(self, method: str, target: HttpTarget) -> Iterator[Contract]:
-        for contract in self._contracts:
-            match = contract.match
-            if isinstance(match, HttpMatch) and match.names_method(method) and match.url.matches(target):
-                yield contract
+        for host in (target.host, None):
+            for contract, match in self._of_host.get((target.scheme, target.port, host), ()):
+                if match.names_method(method) and match.url.matches(target):
+                    yield contract
 
 
 def rank(contract: Contract) -> Rank:
