@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import socket
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from scripted_ipc import RawClient, ScriptedHostBroker, envelope
 
 from affidavit.broker.home import HomeBusy, HomeLock, HomeRefused, Places
 from affidavit.ipc.client import Client
-from affidavit.ipc.host import NotInitialised, home_name, running
+from affidavit.ipc.host import SWITCH_S, NotInitialised, home_name, running
 
 
 def initialised(directory: Path) -> Places:
@@ -75,6 +77,14 @@ async def test_calls_get_their_answers_before_the_sockets_close(tmp_path: Path) 
     assert await client.recv() is None
     assert opened.broker.agent.deliveries == [("act_1", True)]
     client.close()
+
+
+async def test_the_interpreter_is_set_for_two_threads_while_it_runs(tmp_path: Path) -> None:
+    before = sys.getswitchinterval(), gc.get_freeze_count()
+    async with running(initialised(tmp_path), open_broker=Opened(), program="testing"):  # type: ignore[arg-type]
+        assert sys.getswitchinterval() == pytest.approx(SWITCH_S)
+        assert gc.get_freeze_count() > before[1]
+    assert (sys.getswitchinterval(), gc.get_freeze_count()) == before
 
 
 async def test_before_init_there_is_nothing(tmp_path: Path) -> None:

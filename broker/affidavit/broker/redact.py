@@ -14,7 +14,6 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from urllib.parse import quote_from_bytes
 
 REPLACEMENT = b"[redacted]"
 MIN_SECRET = 8
@@ -153,13 +152,29 @@ def _redact_text(text: str, forms: Forms) -> tuple[str, int]:
 # What JSON writers escape beyond what they must, each for a reason of its own: slashes (PHP), characters of HTML (Go),
 # and everything that any embedding might misread (.NET).
 _JSON_EXTRA = ("", "/", "<>&", "<>&'\"+`")
-# What percent-encoders leave alone beyond unreserved characters: nothing, the slash (Python), JavaScript's set.
-_PERCENT_SAFE = ("", "/", "!*'()")
-
-
 # Bytes that none of these writers ever escapes: a secret of nothing else has no further form of that kind.
 _JSON_PLAIN = bytes(sorted(set(range(0x20, 0x7F)) - set(b"\\\"/<>&'+`")))
 _PERCENT_PLAIN = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._"
+
+
+# What percent-encoders leave alone beyond unreserved characters: nothing, the slash (Python), JavaScript's set.
+_PERCENT_SAFE = (b"", b"/", b"!*'()")
+
+
+def _percent_tables() -> Iterator[tuple[bytes, ...]]:
+    """What each byte becomes in each way of percent-encoding, escapes in either case."""
+    for escape in (b"%%%02X", b"%%%02x"):
+        for safe in _PERCENT_SAFE:
+            kept = _PERCENT_PLAIN + b"~" + safe
+            yield tuple(bytes((byte,)) if byte in kept else escape % byte for byte in range(256))
+        # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
+        kept = _PERCENT_PLAIN + b"*"
+        table = [bytes((byte,)) if byte in kept else escape % byte for byte in range(256)]
+        table[ord(" ")] = b"+"
+        yield tuple(table)
+
+
+_PERCENT = tuple(_percent_tables())
 
 
 def _text_forms(secret: bytes) -> Iterator[bytes]:
@@ -173,12 +188,8 @@ def _text_forms(secret: bytes) -> Iterator[bytes]:
         yield everything.upper()
     if not secret.translate(None, _PERCENT_PLAIN):
         return
-    percent = [quote_from_bytes(secret, safe=safe) for safe in _PERCENT_SAFE]
-    # A form's encoding has `+` for a space and escapes `~` (WHATWG URL, 5.2).
-    percent.append(quote_from_bytes(secret, safe="*").replace("~", "%7E").replace("%20", "+"))
-    for text in percent:
-        yield text.encode()
-        yield _lower_escapes(text, "%", 2).encode()
+    for table in _PERCENT:
+        yield b"".join([table[byte] for byte in secret])
 
 
 def _json_forms(secret: bytes) -> Iterator[bytes]:
@@ -197,11 +208,6 @@ def _json_forms(secret: bytes) -> Iterator[bytes]:
                     form = form.replace(character, f"\\u{ord(character):04x}")
             yield form.encode()
             yield _upper_escapes(form).encode()
-
-
-def _lower_escapes(text: str, mark: str, digits: int) -> str:
-    first, *rest = text.split(mark)
-    return first + "".join(mark + part[:digits].lower() + part[digits:] for part in rest)
 
 
 def _upper_escapes(text: str) -> str:

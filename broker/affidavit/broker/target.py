@@ -137,6 +137,8 @@ def is_hidden(character: str) -> bool:
     return unicodedata.category(character) in _HIDDEN_CATEGORIES or any(a <= point <= z for a, z in _HIDDEN_RANGES)
 
 
+_VISIBLE = re.compile(r"[!-~]*")
+"""ASCII that a person sees: all of most URLs."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 _AUTHORITY_END = re.compile(r"[/?]")
 _PORT = re.compile(r"[0-9]{1,5}")
@@ -144,11 +146,11 @@ _PORT = re.compile(r"[0-9]{1,5}")
 
 def split_url(url: str) -> UrlParts:
     """Take an absolute http or https URL apart. Raises BadUrl."""
-    for at, character in enumerate(url):
-        if is_hidden(character):
-            raise BadUrl(
-                f"The URL holds white space or an invisible character (U+{ord(character):04X}, place {at + 1})."
-            )
+    hidden = None if _VISIBLE.fullmatch(url) else next((at for at, sign in enumerate(url) if is_hidden(sign)), None)
+    if hidden is not None:
+        raise BadUrl(
+            f"The URL holds white space or an invisible character (U+{ord(url[hidden]):04X}, place {hidden + 1})."
+        )
     if "\\" in url:
         raise BadUrl("The URL holds a backslash, which programs read in different ways; write %5C if it is meant.")
     if "#" in url:

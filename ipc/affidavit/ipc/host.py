@@ -8,9 +8,11 @@ close; the broker's files close; the lock goes (architecture, Lock, quit, crash)
 from __future__ import annotations
 
 import asyncio
+import gc
 import resource
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -27,6 +29,9 @@ ANSWERING_S = 2.0
 """After the broker has ended every call: how long answers may still take to be read."""
 
 DESCRIPTORS = 8_192
+
+SWITCH_S = 0.0005
+"""How long one thread may keep the interpreter while another waits for it."""
 
 
 class NotInitialised(Exception):
@@ -118,7 +123,8 @@ async def running(
             try:
                 agent.start()
                 operator.start()
-                yield Host(places, broker)
+                with _interpreter():
+                    yield Host(places, broker)
             finally:
                 agent.stop_accepting()
                 operator.stop_accepting()
@@ -128,6 +134,23 @@ async def running(
                 sessions.close()
         finally:
             await broker.close()
+
+
+@contextmanager
+def _interpreter() -> Iterator[None]:
+    """Settings of the interpreter while a broker runs.
+
+    Loop and journal hand each other work several times an action. With the default of 5 ms whoever is woken may wait
+    for the interpreter longer than a commit takes. What is loaded by now stays: no collection of garbage looks at it.
+    """
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(SWITCH_S)
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        sys.setswitchinterval(before)
 
 
 def _allow_descriptors() -> None:

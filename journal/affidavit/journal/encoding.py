@@ -13,16 +13,9 @@ from typing import Any
 _ABSENT = b"\xff\xff\xff\xff"
 
 
-def field(value: bytes | None) -> bytes:
-    """One length-prefixed field."""
-    if value is None:
-        return _ABSENT
-    return len(value).to_bytes(4, "big") + value
-
-
 def fields(*values: bytes | None) -> bytes:
-    """Fields one after the other."""
-    return b"".join(map(field, values))
+    """Length-prefixed fields, one after the other."""
+    return b"".join([_ABSENT if value is None else len(value).to_bytes(4, "big") + value for value in values])
 
 
 def number(value: int) -> bytes:

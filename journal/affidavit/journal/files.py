@@ -206,7 +206,8 @@ class ResultReader:
 
 @dataclass(frozen=True, slots=True)
 class SpoolFile:
-    """One sealed request beside the results, replaced as a whole. Not a record: it is not forced to disk (R62)."""
+    """One sealed request beside the results. Not a record: it is not forced to disk (R62), and written in place, since
+    one that a crash cut is found damaged, which is as good as gone."""
 
     directory: Path
     name: str
@@ -222,16 +223,15 @@ class SpoolFile:
         """Seal `data` under `key` (32 bytes) and put it there. Raises `FileUnwritable`."""
         nonce = secrets.token_bytes(_NONCE)
         sealed = nonce + AESGCM(key).encrypt(nonce, data, self._bound)
-        unfinished = self.path.with_name(self.name + _UNFINISHED)
         try:
-            unfinished.unlink(missing_ok=True)
-            descriptor = _create(unfinished)
+            descriptor = _create(self.path, os.O_TRUNC)
             try:
                 _write_all(descriptor, sealed)
             finally:
                 os.close(descriptor)
-            os.rename(unfinished, self.path)
         except OSError as error:
+            with suppress(OSError):
+                self.delete()
             raise _unwritable(self.name, error) from None
 
     def read(self, key: bytes) -> bytes:
@@ -263,8 +263,8 @@ def _place(index: int, last: bool) -> tuple[bytes, bytes]:
     return place, fields(_MAGIC, place)
 
 
-def _create(path: Path) -> int:
-    return os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
+def _create(path: Path, how: int = os.O_EXCL) -> int:
+    return os.open(path, os.O_CREAT | how | os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
 
 
 def _write_all(descriptor: int, data: bytes) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 
 from affidavit.journal import faultpoint
 from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, Row, encode_facts
-from affidavit.journal.counts import Place, add_tally, encode_tally
+from affidavit.journal.counts import Place, encode_tally
 from affidavit.journal.encoding import canonical_json
 from affidavit.journal.keys import JournalKeys
 from affidavit.journal.receipt import Receipt
@@ -304,10 +304,8 @@ class Ledger:
         return changes
 
     def _count(self, changes: Counter[Place]) -> str | None:
-        tally = encode_tally(changes)
-        if tally is not None:
-            add_tally(self._totals, tally)
-        return tally
+        self._totals.update(changes)
+        return encode_tally(changes)
 
     def _intern(self, name: Name) -> int:
         """The name's integer; a new one is sealed into the dictionary in this transaction."""
