@@ -14,6 +14,7 @@ class Effort:
     group_rounds: int
     history: int
     """Events of the longer journal of P9; the shorter one has a tenth."""
+    recoveries: int
     calls: int
     warming: int
     """Rounds before those that count. Two commits of some four frames each: after 130 the write-ahead log is reused."""
@@ -31,6 +32,7 @@ FULL = Effort(
     commits=400,
     group_rounds=20,
     history=1_000_000,
+    recoveries=40,
     calls=400,
     warming=150,
     many_calls=640,
@@ -44,6 +46,7 @@ QUICK = Effort(
     commits=100,
     group_rounds=5,
     history=20_000,
+    recoveries=20,
     calls=80,
     warming=150,
     many_calls=256,

@@ -11,9 +11,10 @@ import os
 import secrets
 import statistics
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from nacl.public import PrivateKey
@@ -161,27 +162,22 @@ def measure_group(directory: Path, *, callers: int = 32, rounds: int = 20) -> Gr
     return GroupCost(callers, events, commits / events, alone_s / together_s)
 
 
-def measure_recovery(directory: Path, *, events: int = 100_000, open_actions: int = 10) -> RecoveryCost:
-    """P9, on a journal of `events` records of settled actions, five each, and some open ones at its end."""
-    home = _Home(directory)
-    with closing(home.journal(lazy_s=3600.0)) as journal:
-        for n in range(0, events, 5):
-            state = "open" if n >= events - 5 * open_actions else "settled"
-            row = _row(n, state)
-            journal.append([Draft("EVENT", row.invocation_id, _PAYLOAD, n)] * 5, _fixed(row))
-            if n % 5000 == 0:
-                journal.flush().wait()
-    recovered: list[float] = []
-    for _ in range(5):
-        started = time.perf_counter()
-        with closing(home.journal()), closing(Reader.open(home.path, home.key)) as reader:
-            found = len(reader.open_actions())
-            recovered.append(time.perf_counter() - started)
-    if found != open_actions:
-        raise AssertionError("recovery did not find what is open")
-    with closing(Reader.open(home.path, home.key)) as reader:
-        replay_s = _seconds(lambda: _replay(reader, home.opener))
-    return RecoveryCost(events, open_actions, statistics.median(recovered), replay_s)
+def measure_recovery(
+    directory: Path, *, events: Sequence[int] = (10_000, 100_000), open_actions: int = 10, rounds: int = 20
+) -> list[RecoveryCost]:
+    """P9, on a journal of each of these lengths: records of settled actions, five each, and some open ones at its end.
+
+    All are written first, then opened by turns.
+    """
+    homes = [_lived_in(directory / f"{length}", length, open_actions) for length in events]
+    recovered: list[list[float]] = [[] for _ in homes]
+    for _ in range(rounds):
+        for home, taken in zip(homes, recovered, strict=True):
+            taken.append(_seconds(partial(_recover, home, open_actions)))
+    return [
+        RecoveryCost(length, open_actions, statistics.median(taken), _seconds(partial(_replay, home)))
+        for home, length, taken in zip(homes, events, recovered, strict=True)
+    ]
 
 
 class _Home:
@@ -198,12 +194,32 @@ class _Home:
         return Journal.open(self.path, self.key, lazy_s=lazy_s)
 
 
-def _replay(reader: Reader, opener: Opener) -> None:
+def _lived_in(directory: Path, events: int, open_actions: int) -> _Home:
+    directory.mkdir()
+    home = _Home(directory)
+    with closing(home.journal(lazy_s=3600.0)) as journal:
+        for n in range(0, events, 5):
+            state = "open" if n >= events - 5 * open_actions else "settled"
+            row = _row(n, state)
+            journal.append([Draft("EVENT", row.invocation_id, _PAYLOAD, n)] * 5, _fixed(row))
+            if n % 5000 == 0:
+                journal.flush().wait()
+    return home
+
+
+def _recover(home: _Home, open_actions: int) -> None:
+    with closing(home.journal()), closing(Reader.open(home.path, home.key)) as reader:
+        if len(reader.open_actions()) != open_actions:
+            raise AssertionError("recovery did not find what is open")
+
+
+def _replay(home: _Home) -> None:
     first = 1
-    while records := reader.records_between(first, first + 999):
-        for record in records:
-            opener.payload(record)
-        first = records[-1].seq + 1
+    with closing(Reader.open(home.path, home.key)) as reader:
+        while records := reader.records_between(first, first + 999):
+            for record in records:
+                home.opener.payload(record)
+            first = records[-1].seq + 1
 
 
 def _settle(journal: Journal, n: int) -> None:
