@@ -341,6 +341,12 @@ class ScriptedBroker:
         self.tell(unknown=len(self.stories))
         return answer
 
+    async def alert_close(self, alert_id: int, passphrase: bytearray) -> Json:
+        self.calls.append(("alert_close", (alert_id,)))
+        self._check(passphrase)
+        self.tell(alerts=[alert for alert in self.told.get("alerts", []) if alert["id"] != alert_id])
+        return {"closed": alert_id}
+
     async def action_get(self, invocation_id: InvocationId) -> Json:
         for story in self.stories:
             if story.invocation_id == invocation_id:

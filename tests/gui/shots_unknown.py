@@ -81,7 +81,7 @@ def main(out: Path) -> None:
         window._detail.form.show_draft(draft)
         shoot(window, "unknown-attest", scheme)
         look = SecondLook(unknown_view.statement(refund().envelope(), draft, TODAY), window)
-        look._passphrase._add("correct horse")
+        look.bar.passphrase._add("correct horse")
         shoot(look, "unknown-second-look", scheme)
         look.refused("The passphrase does not open the vault. Nothing was recorded.")
         shoot(look, "unknown-second-look-refused", scheme)
@@ -129,6 +129,22 @@ def main(out: Path) -> None:
         main.show()
         QTest.qWait(150)
         shoot(main, "main-overview", scheme)
+        alert = {
+            "id": 1,
+            "says": "Operation op_7d5d4d8e is unknown past its recovery deadline; a person must look.",
+            "at": "2026-11-30T14:02:11Z",
+        }
+        other = {"id": 2, "says": "Record 41 is contradicted: the target has it.", "at": "2026-11-30T14:12:00Z"}
+        bridge.tell(lambda _api, alerts=(alert, other): broker.tell(alerts=list(alerts)))
+        QTest.qWait(150)
+        shoot(main, "main-alerts", scheme)
+        main._overview._alerts.ask(bridge.status.alerts[0])
+        QTest.qWait(50)
+        assert main._overview._alerts.closing is not None
+        shoot(main._overview._alerts.closing, "alert-close", scheme)
+        main._overview._alerts.closing.close()
+        bridge.tell(lambda _api: broker.tell(alerts=[]))
+        QTest.qWait(50)
         main.go(Page.ACTIVITY)
         QTest.qWait(150)
         shoot(main, "main-activity", scheme)

@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown
 
@@ -190,11 +190,55 @@ def test_the_unlock_window_closes_once_the_vault_is_open(qtbot: QtBot, bridge: B
     qtbot.waitUntil(lambda: not unlock.isVisible())
 
 
+ALERTS = [
+    {"id": 1, "which": "contradiction", "says": "Record 41 is contradicted.", "at": "2026-11-30T13:02:00Z"},
+    {"id": 2, "which": "passphrase", "says": "Wrong passphrases from /tmp/x\u202ey.", "at": "2026-11-30T14:02:11Z"},
+]
+
+
+def said(window: MainWindow) -> list[str]:
+    """What the alerts' labels say, row by row."""
+    grid = window._overview._alerts._grid
+    cells = [grid.itemAtPosition(row, at).widget() for row in range(2) for at in range(3)]
+    return [cell.text() for cell in cells]
+
+
 def test_alerts_stand_on_the_overview_with_nothing_hidden(
     window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
 ) -> None:
     assert not window._overview._alerts.isVisible()
-    says = "5 wrong passphrases in a row, the last from /tmp/x\u202ey."
-    bridge.tell(lambda _api: broker.tell(alerts=[{"which": "passphrase", "says": says}]))
+    bridge.tell(lambda _api: broker.tell(alerts=ALERTS))
     qtbot.waitUntil(window._overview._alerts.isVisible)
-    assert window._overview._alerts._said.text() == "5 wrong passphrases in a row, the last from /tmp/xU+202Ey."
+    newest = ["14:02:11", "Wrong passphrases from /tmp/xU+202Ey.", "Close…"]
+    assert said(window) == [*newest, "13:02:00", "Record 41 is contradicted.", "Close…"]
+    close = window._overview._alerts._grid.itemAtPosition(0, 2).widget()
+    assert close.accessibleDescription() == "Wrong passphrases from /tmp/xU+202Ey."
+    bridge.tell(lambda _api: broker.tell(cards=1))
+    qtbot.waitUntil(lambda: bridge.status.cards == 1)
+    assert window._overview._alerts._grid.itemAtPosition(0, 2).widget() is close, "the focus stays where it is"
+
+
+def test_an_alert_is_closed_with_the_passphrase_and_never_by_enter(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    panel = window._overview._alerts
+    bridge.tell(lambda _api: broker.tell(alerts=ALERTS))
+    qtbot.waitUntil(panel.isVisible)
+    qtbot.mouseClick(panel._grid.itemAtPosition(1, 2).widget(), Qt.MouseButton.LeftButton)
+    closing = panel.closing
+    assert closing is not None
+    qtbot.waitUntil(closing.isVisible)
+    assert closing.focusWidget() is closing.bar.back
+    assert not any(b.isDefault() or b.autoDefault() for b in closing.findChildren(QPushButton))
+    qtbot.keyClicks(closing.bar.passphrase, "wrong")
+    qtbot.keyClick(closing.bar.passphrase, Qt.Key.Key_Return)
+    qtbot.keyClick(closing.bar.sign, Qt.Key.Key_Return)
+    assert broker.calls == []
+    qtbot.keyClick(closing.bar.sign, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: closing.bar.said.text() == "The passphrase does not open the vault.")
+    qtbot.keyClicks(closing.bar.passphrase, PASSPHRASE.decode())
+    assert closing.bar.sign.accessibleDescription() == "Record 41 is contradicted."
+    qtbot.mouseClick(closing.bar.sign, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: panel.closing is None)
+    assert broker.calls == [("alert_close", (1,)), ("alert_close", (1,))]
+    qtbot.waitUntil(lambda: len(bridge.status.alerts) == 1)

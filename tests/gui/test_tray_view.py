@@ -52,7 +52,7 @@ def test_the_tooltip_gives_every_count_in_words() -> None:
             cards=3,
             unknown=4,
             unknown_past_deadline=1,
-            alerts=[{"which": "guessing", "says": "Five wrong passphrases."}],
+            alerts=[{"id": 1, "which": "guessing", "says": "Five wrong passphrases."}],
             running=2,
             grants=1,
             allowed_without_asking=5,

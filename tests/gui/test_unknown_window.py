@@ -70,8 +70,8 @@ def look(qtbot: QtBot, window: UnknownWindow, draft: Draft, at: InvocationId = R
 
 
 def type_passphrase(qtbot: QtBot, second: SecondLook, text: bytes) -> None:
-    second._passphrase.setFocus()
-    qtbot.keyClicks(second._passphrase, text.decode())
+    second.bar.passphrase.setFocus()
+    qtbot.keyClicks(second.bar.passphrase, text.decode())
 
 
 def test_the_first_in_the_list_is_shown(window: UnknownWindow) -> None:
@@ -166,15 +166,15 @@ def test_a_locked_vault_cannot_be_attested_into(
 def test_the_second_look_starts_on_go_back_and_needs_the_passphrase(qtbot: QtBot, window: UnknownWindow) -> None:
     second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, "re_5Tq81"))
     qtbot.waitUntil(second.isVisible)
-    assert second.focusWidget() is second._back
-    assert not second._sign.isEnabled()
-    assert second._said.text() == "Type the vault passphrase to sign."
-    assert second._passphrase.accessibleDescription() == (
+    assert second.focusWidget() is second.bar.back
+    assert not second.bar.sign.isEnabled()
+    assert second.bar.said.text() == "Type the vault passphrase to sign."
+    assert second.bar.passphrase.accessibleDescription() == (
         "Empty. Enter moves on to Sign statement. What you type is not read aloud."
     )
     assert not any(b.isDefault() or b.autoDefault() for b in second.findChildren(QPushButton))
     type_passphrase(qtbot, second, PASSPHRASE)
-    assert second._sign.isEnabled()
+    assert second.bar.sign.isEnabled()
 
 
 @pytest.mark.parametrize("note", ["short", "word " * 60, "line\n" * 20])
@@ -199,15 +199,15 @@ def test_a_statement_too_long_for_the_screen_scrolls(qtbot: QtBot, window: Unkno
     (area,) = second.findChildren(QScrollArea)
     assert area.verticalScrollBar().maximum() > 0
     assert second.height() < second.screen().availableSize().height()
-    assert second._sign.isVisible()
+    assert second.bar.sign.isVisible()
 
 
 def test_enter_never_signs(qtbot: QtBot, window: UnknownWindow, broker: ScriptedBroker) -> None:
     second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE))
     type_passphrase(qtbot, second, PASSPHRASE)
-    qtbot.keyClick(second._passphrase, Qt.Key.Key_Return)
-    assert second.focusWidget() is second._sign
-    qtbot.keyClick(second._sign, Qt.Key.Key_Return)
+    qtbot.keyClick(second.bar.passphrase, Qt.Key.Key_Return)
+    assert second.focusWidget() is second.bar.sign
+    qtbot.keyClick(second.bar.sign, Qt.Key.Key_Return)
     assert second.isVisible()
     assert broker.calls == []
 
@@ -218,7 +218,7 @@ def test_an_attestation_from_the_form_to_the_record(
     second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, "re_5Tq81"))
     type_passphrase(qtbot, second, PASSPHRASE)
     with qtbot.waitSignal(window.attested) as told:
-        qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(second.bar.sign, Qt.MouseButton.LeftButton)
     sentence = "You attested it as committed (record 47). The attempt's own record stays beside it."
     assert told.args == [sentence]
     assert broker.calls == [("attest", (REFUND, "committed", NOTE, "re_5Tq81", None, None))]
@@ -261,7 +261,7 @@ def test_each_item_is_attested_by_itself_and_by_the_keyboard(
     assert second.statement.claim.startswith("Item 14, TS-113, of")
     type_passphrase(qtbot, second, PASSPHRASE)
     with qtbot.waitSignal(window.attested) as told:
-        qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(second.bar.sign, Qt.MouseButton.LeftButton)
     assert told.args[0].startswith("You attested item TS-113 as committed (record ")
     assert broker.calls == [("attest", (PRODUCTS, "committed", NOTE, None, "TS-113", None))]
     assert window._list.current() == PRODUCTS, "the other item is still unknown"
@@ -270,7 +270,7 @@ def test_each_item_is_attested_by_itself_and_by_the_keyboard(
     last = look(qtbot, window, Draft(Outcome.REJECTED, NOTE, item="TS-112"), PRODUCTS)
     type_passphrase(qtbot, last, PASSPHRASE)
     with qtbot.waitSignal(window.attested):
-        qtbot.mouseClick(last._sign, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(last.bar.sign, Qt.MouseButton.LeftButton)
     qtbot.waitUntil(lambda: window._list.model().rowCount() == 3)
 
 
@@ -289,14 +289,14 @@ def test_a_wrong_passphrase_records_nothing_and_may_be_tried_again(
 ) -> None:
     second = look(qtbot, window, Draft(Outcome.REJECTED, NOTE))
     type_passphrase(qtbot, second, b"wrong")
-    qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
-    qtbot.waitUntil(lambda: second._said.text() == "The passphrase does not open the vault. Nothing was recorded.")
-    assert not second._passphrase.filled
+    qtbot.mouseClick(second.bar.sign, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: second.bar.said.text() == "The passphrase does not open the vault. Nothing was recorded.")
+    assert not second.bar.passphrase.filled
     assert window._list.model().rowCount() == 4
     assert len(broker.stories) == 4
     type_passphrase(qtbot, second, PASSPHRASE)
     with qtbot.waitSignal(window.attested):
-        qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(second.bar.sign, Qt.MouseButton.LeftButton)
 
 
 def test_going_back_keeps_the_draft_and_forgets_the_passphrase(
@@ -306,7 +306,7 @@ def test_going_back_keeps_the_draft_and_forgets_the_passphrase(
     second = look(qtbot, window, draft)
     type_passphrase(qtbot, second, PASSPHRASE)
     qtbot.keyClick(second, Qt.Key.Key_Escape)
-    assert not second._passphrase.filled
+    assert not second.bar.passphrase.filled
     assert window._look is None
     assert window._detail.form.draft() == draft
     assert broker.calls == []
@@ -317,11 +317,11 @@ def test_a_statement_on_its_way_cannot_be_walked_away_from(qtbot: QtBot, window:
     second.signed.disconnect(window._sign)
     type_passphrase(qtbot, second, PASSPHRASE)
     with qtbot.waitSignal(second.signed) as given:
-        qtbot.mouseClick(second._sign, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(second.bar.sign, Qt.MouseButton.LeftButton)
     assert given.args == [bytearray(PASSPHRASE)]
     qtbot.keyClick(second, Qt.Key.Key_Escape)
     assert second.isVisible()
-    assert second._said.text() == "The statement is being recorded."
+    assert second.bar.said.text() == "The statement is being recorded."
 
 
 def test_without_a_look_up_the_box_stays_and_says_so(window: UnknownWindow) -> None:

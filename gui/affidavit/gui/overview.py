@@ -13,17 +13,17 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import Outcome
 from affidavit.gui import main_view, theme
 from affidavit.gui import texts_unknown as texts
+from affidavit.gui.alerts_panel import AlertsPanel
 from affidavit.gui.bridge import Bridge
 from affidavit.gui.headings import Heading
 from affidavit.gui.main_view import ByTarget, Rung, Tile
-from affidavit.gui.runs import revealed
 from affidavit.gui.status import Status
 from affidavit.gui.theme import TextStyle
 from affidavit.gui.unlock_form import UnlockForm
 from affidavit.gui.widgets.buttons import LinkButton
 from affidavit.gui.widgets.glyph import OutcomeGlyph, OutcomeTag
-from affidavit.gui.widgets.label import Label, MonoLabel, RunsLabel
-from affidavit.gui.widgets.panel import Panel, PanelKind
+from affidavit.gui.widgets.label import Label, MonoLabel
+from affidavit.gui.widgets.panel import Panel
 
 
 class Overview(QScrollArea):
@@ -40,7 +40,7 @@ class Overview(QScrollArea):
         self._targets.open_asked.connect(self.unknown_asked)
         self._empty = _EmptyPanel()
         self._unlock = _UnlockPanel(bridge)
-        self._alerts = _AlertsPanel()
+        self._alerts = AlertsPanel(bridge, now)
         self._lay_out()
 
     def show_status(self, status: Status) -> None:
@@ -212,24 +212,6 @@ class _EmptyPanel(Panel):
         column.setSpacing(6)
         column.addWidget(Label(texts.OVERVIEW_EMPTY, TextStyle.STRONG, wrap=True))
         column.addWidget(Label(texts.OVERVIEW_EMPTY_NEXT, token="ink2", wrap=True))
-
-
-class _AlertsPanel(Panel):
-    """Each alert as its sentence, the newest first; programs and targets in it are foreign text."""
-
-    def __init__(self) -> None:
-        super().__init__(PanelKind.SUNKEN)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(16, 14, 16, 14)
-        column.setSpacing(6)
-        column.addWidget(Heading(texts.ALERTS, icon="warning", icon_token="ink"))
-        self._said = RunsLabel()
-        column.addWidget(self._said)
-        self.hide()
-
-    def show_alerts(self, alerts: tuple[str, ...]) -> None:
-        self._said.set_lines([revealed(alert) for alert in reversed(alerts)])
-        self.setVisible(bool(alerts))
 
 
 class _UnlockPanel(Panel):

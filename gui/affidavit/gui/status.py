@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from affidavit.broker.api import Json
 from affidavit.broker.terms import Outcome, Phase
+from affidavit.gui import times
 
 Counts = Mapping[Phase, Mapping[Outcome, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """One open alert: its id in this run, its whole sentence (foreign text may stand in it), and since when."""
+
+    alert_id: int
+    says: str
+    at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +43,8 @@ class Status:
     pending_contracts: int = 0
     unlock_wanted: int = 0
     """Counts up, once a minute at most, while agents ask and the vault is locked."""
-    alerts: tuple[str, ...] = ()
-    """What the operator should look into, as whole sentences, oldest first (R67)."""
+    alerts: tuple[Alert, ...] = ()
+    """What the operator should look into, oldest first (R67)."""
     counts: Counts = field(default_factory=dict)
 
     @classmethod
@@ -55,7 +66,10 @@ class Status:
             allowed_without_asking=int(told.get("allowed_without_asking", 0)),
             pending_contracts=int(told.get("pending_contracts", 0)),
             unlock_wanted=int(told.get("unlock_wanted", 0)),
-            alerts=tuple(str(alert["says"]) for alert in told.get("alerts") or ()),
+            alerts=tuple(
+                Alert(int(alert["id"]), str(alert["says"]), times.parse(alert.get("at")))
+                for alert in told.get("alerts") or ()
+            ),
             counts={
                 Phase(phase): {Outcome(outcome): int(n) for outcome, n in row.items()}
                 for phase, row in (told.get("counts") or {}).items()

@@ -371,6 +371,12 @@ OUTCOME_NOTES = {
     Outcome.NOT_ATTEMPTED: "never handed to a connection",
 }
 ALERTS = "To look into"
+ALERT_CLOSE_ASK = "Close…"
+ALERT_CLOSE = "Close alert"
+ALERT_CLOSE_WHAT = "Close it once you have looked into it. The record of the alert stays, and so does what caused it."
+ALERT_CLOSE_NEEDED = "Type the vault passphrase to close it."
+ALERT_CLOSE_ENTER = "Enter moves on to Close alert. What you type is not read aloud."
+ALERT_CLOSING = "The alert is being closed."
 STOPPED_TITLE = "Where they stopped"
 STOPPED_NOTE = "Phase and outcome of every action in the journal"
 STOPPED_NONE = "none"
