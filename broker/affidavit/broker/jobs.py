@@ -7,9 +7,7 @@ recovery deadline as REMOTE_DEADLINE. After a restart it is followed from the re
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from affidavit.broker import events as ev
 from affidavit.broker.address import check_form
@@ -18,6 +16,7 @@ from affidavit.broker.contract.pattern import UrlPattern
 from affidavit.broker.contract.pointer import MISSING
 from affidavit.broker.errands import Errand, Ran, reach
 from affidavit.broker.events import JobReference
+from affidavit.broker.first_of import first_of
 from affidavit.broker.limits import Limits
 from affidavit.broker.lookup import SHOWN_MAX, Finding, Worth, pauses
 from affidavit.broker.moment import SECOND
@@ -95,7 +94,7 @@ class Jobs:
                     return
                 await core.clock.sleep(max(0.0, min(max(pause_s, wait_s), self._left_s(job))))
                 while core.locked and self._left_s(job) > 0:
-                    await _either(core.unlocked, core.clock.sleep(self._left_s(job)))
+                    await first_of(core.unlocked.wait(), core.clock.sleep(self._left_s(job)))
                 if self._left_s(job) <= 0:
                     self._overdue(job)
                     return
@@ -174,13 +173,3 @@ class Jobs:
     def _left_s(self, job: Invocation) -> float:
         now = self._core.elapsed.now()
         return ((job.recovery_deadline or Micros(0)) - now) / SECOND
-
-
-async def _either(event: asyncio.Event, other: Coroutine[Any, Any, None]) -> None:
-    waits: list[asyncio.Future[Any]] = [asyncio.ensure_future(event.wait()), asyncio.ensure_future(other)]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)

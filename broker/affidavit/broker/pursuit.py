@@ -12,6 +12,7 @@ import random
 from typing import TYPE_CHECKING
 
 from affidavit.broker.advice import Repeat, decide
+from affidavit.broker.first_of import first_of
 from affidavit.broker.live import Live
 from affidavit.broker.lookup import Worth
 from affidavit.broker.outcome import Invocation
@@ -103,16 +104,7 @@ class Pursuits:
         """The backoff before a repeat, cut short where somebody is answered meanwhile."""
         jitter = random.uniform(0.5, 1.5)  # noqa: S311 - spreads repeats, guards nothing
         pause_s = max(min(PAUSE_S * 2**n, PAUSE_MAX_S) * jitter, self._core.repeats.pause_s(inv))
-        waits = [
-            asyncio.ensure_future(self._core.clock.sleep(pause_s)),
-            asyncio.ensure_future(pursuit.answered.wait()),
-        ]
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for wait in waits:
-                wait.cancel()
-            await asyncio.gather(*waits, return_exceptions=True)
+        await first_of(self._core.clock.sleep(pause_s), pursuit.answered.wait())
 
     async def _repeat(self, pursuit: Pursuit, inv: Invocation) -> Live | None:
         """Look first where one can; then repeat, if that is still allowed and covered by a decision."""

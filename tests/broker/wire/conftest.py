@@ -47,5 +47,6 @@ def wire(client_tls: ssl.SSLContext) -> DirectWire:
 async def sharing(wire: DirectWire, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DirectWire]:
     """A wire some of whose connections stay open after their exchange, to the test's end and not by their own time."""
     monkeypatch.setattr(idle, "IDLE_S", 3600.0)
+    wire._idle = idle.idle_connections()
     yield wire
     wire.close_idle()

@@ -291,6 +291,7 @@ async def test_a_deadline_that_is_past_and_an_exchange_closed_before(sharing: Di
 
 async def test_idle_time_passes(sharing: DirectWire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "IDLE_S", 0.01)
+    sharing._idle = idle.idle_connections()
     async with Peer(serves(ONE, TWO)) as peer:
         await read(sharing, peer)
         call = await peer.call()
@@ -338,6 +339,7 @@ async def test_an_exchange_that_began_before_close_idle_keeps_nothing(sharing: D
 async def test_limits_per_key_and_in_all(sharing: DirectWire, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "KEPT_OF_KEY", 2)
     monkeypatch.setattr(idle, "KEPT", 3)
+    sharing._idle = idle.idle_connections()
     together = asyncio.Barrier(3)
 
     async def script(call: Call) -> None:

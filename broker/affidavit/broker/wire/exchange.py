@@ -16,7 +16,7 @@ from contextlib import aclosing
 
 from affidavit.broker.wire.answer import Answer, Place
 from affidavit.broker.wire.dial import Resolver, system_resolver
-from affidavit.broker.wire.idle import Idle, Kept, Key, Lease
+from affidavit.broker.wire.idle import Kept, KeptLease, Key, idle_connections
 from affidavit.broker.wire.link import Ending, Link, Received, system_code
 from affidavit.broker.wire.port import (
     AddressCheck,
@@ -55,7 +55,7 @@ class DirectWire:
     def __init__(self, *, tls: ssl.SSLContext | None = None, resolve: Resolver = system_resolver) -> None:
         self._contexts = Contexts(tls)
         self._resolve = resolve
-        self._idle = Idle()
+        self._idle = idle_connections()
 
     def exchange(
         self,
@@ -132,7 +132,7 @@ class Flight:
     Remote faults are evidence; what the line raises comes through, as does cancellation, and both close the link.
     """
 
-    def __init__(self, outgoing: bytes, answer: Answer, setup: Setup, line: Line, lease: Lease | None) -> None:
+    def __init__(self, outgoing: bytes, answer: Answer, setup: Setup, line: Line, lease: KeptLease | None) -> None:
         self._outgoing = memoryview(outgoing)
         """What the socket has not taken yet; the request and its secret are let go with the last byte."""
         self._answer = answer
@@ -261,7 +261,8 @@ class Flight:
         assert self._setup is not None, "an exchange is started once"
         found = Received()
         try:
-            kept = self._lease.take(self._setup.permits) if self._lease is not None else None
+            setup = self._setup
+            kept = self._lease.take(lambda one: setup.permits(one.ip)) if self._lease is not None else None
             if kept is not None:
                 self._link, self._connection, self._ip = kept.link, kept.connection, kept.ip
             else:

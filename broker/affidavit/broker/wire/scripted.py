@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from affidavit.broker.first_of import first_of
 from affidavit.broker.wire.port import (
     AddressCheck,
     BodySink,
@@ -162,7 +163,7 @@ class ScriptedExchange:
                 self._note(fault=fault, observation=observation, **dict(seen))
             case Hang(reached, release):
                 reached.set()
-                await _first_of(release, self._closed)
+                await first_of(release.wait(), self._closed.wait())
 
     def _note(self, **facts: object) -> None:
         assert self._evidence.crossed or not facts.keys() & _AFTER_THE_LINE, "the script has not crossed the line"
@@ -224,12 +225,3 @@ class ScriptedWire:
     def crossed(self) -> int:
         """How many exchanges crossed the line: the dispatches."""
         return sum(exchange.evidence.crossed for exchange in self.exchanges)
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()

@@ -11,7 +11,7 @@ import pytest
 from affidavit.broker.secret import Secret
 from affidavit.broker.wire.port import Connection
 from affidavit.broker.wire.ssh import idle
-from affidavit.broker.wire.ssh.idle import KEPT, KEPT_OF_KEY, Idle, Key
+from affidavit.broker.wire.ssh.idle import KEPT, KEPT_OF_KEY, Key, idle_transports
 from affidavit.broker.wire.ssh.port import HostKey, PasswordLogin, SshHop
 from affidavit.broker.wire.ssh.setup import Way
 
@@ -47,7 +47,7 @@ def every(way: Way) -> bool:
 
 
 async def test_the_last_one_comes_first_and_is_marked_as_reused() -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     lease = waiting.lease(KEY)
     lease.give(way("a"))
     lease.give(way("b"))
@@ -70,14 +70,14 @@ async def test_the_last_one_comes_first_and_is_marked_as_reused() -> None:
     ],
 )
 async def test_nobody_else_gets_it(other: Key) -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     waiting.lease(KEY).give(way("a"))
     assert waiting.lease(other).take(every) is None
     waiting.close()
 
 
 async def test_what_is_not_permitted_is_closed() -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     lease = waiting.lease(KEY)
     kept = way("a")
     lease.give(kept)
@@ -86,7 +86,7 @@ async def test_what_is_not_permitted_is_closed() -> None:
 
 
 async def test_what_has_ended_is_not_kept() -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     dead, alive = ScriptedSession(), ScriptedSession()
     dead.ended = object()
     kept = way("a", alive, dead)
@@ -96,7 +96,7 @@ async def test_what_has_ended_is_not_kept() -> None:
 
 
 async def test_close_reaches_those_in_use_too() -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     lease = waiting.lease(KEY)
     idle_one, used = way("a"), way("b")
     lease.give(idle_one)
@@ -111,7 +111,7 @@ async def test_close_reaches_those_in_use_too() -> None:
 
 
 async def test_there_are_bounds() -> None:
-    waiting = Idle()
+    waiting = idle_transports()
     ways = [way(f"a{n}") for n in range(KEPT_OF_KEY + 1)]
     for one in ways:
         waiting.lease(KEY).give(one)
@@ -126,7 +126,7 @@ async def test_there_are_bounds() -> None:
 
 async def test_it_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(idle, "IDLE_S", 0.01)
-    waiting = Idle()
+    waiting = idle_transports()
     session = ScriptedSession()
     waiting.lease(KEY).give(way("a", session))
     async with asyncio.timeout(10):

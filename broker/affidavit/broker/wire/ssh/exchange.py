@@ -17,7 +17,7 @@ from affidavit.broker.wire.port import AddressCheck, Connection, Fault, Line, Se
 from affidavit.broker.wire.setup import Abandoned, Stopped
 from affidavit.broker.wire.ssh.channel import CommandChannel
 from affidavit.broker.wire.ssh.command import Command
-from affidavit.broker.wire.ssh.idle import Idle, Key, Lease
+from affidavit.broker.wire.ssh.idle import Key, WayLease, idle_transports
 from affidavit.broker.wire.ssh.port import (
     COMMAND_BYTES,
     Probed,
@@ -38,7 +38,7 @@ class ParamikoWire:
 
     def __init__(self, *, resolve: dial.Resolver = dial.system_resolver) -> None:
         self._resolve = resolve
-        self._idle = Idle()
+        self._idle = idle_transports()
         self._executor = ThreadPoolExecutor(2, "affidavit-ssh-key")
         """For decrypting keys; threads start with the first one."""
 
@@ -111,7 +111,7 @@ class CommandExchange:
     """One command. As `port.SshExchange`."""
 
     def __init__(
-        self, request: SshRequest, setup: Setup, lease: Lease | None, line: Line, sink: SshSink, limits: SshLimits
+        self, request: SshRequest, setup: Setup, lease: WayLease | None, line: Line, sink: SshSink, limits: SshLimits
     ) -> None:
         self._request = request
         self._setup: Setup | None = setup
@@ -196,7 +196,7 @@ class CommandExchange:
             try:
                 return kept, await setup.open(kept, env)
             except Stopped:
-                if kept.alive:
+                if kept.fit:
                     raise
                 kept.close()
         way = self._way = await setup.connect()

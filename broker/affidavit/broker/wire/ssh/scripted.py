@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from affidavit.broker.wire.port import AddressCheck, Connection, Fault, Line, SetupStop
+from affidavit.broker.first_of import first_of
+from affidavit.broker.wire.port import AddressCheck, Connection, Fault, Line
+from affidavit.broker.wire.scripted import Hang, Stop
 from affidavit.broker.wire.ssh.port import (
     ExitSignal,
     Probed,
@@ -21,13 +23,6 @@ from affidavit.broker.wire.ssh.port import (
     StdinBroken,
     Stream,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """Set-up stops here; the script's last step."""
-
-    stop: SetupStop
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +82,6 @@ class Broken:
     fault: Fault = Fault.RESET
     observation: str = "reset by peer before the command's end"
     violation: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Hang:
-    """Nothing happens until `release` is set or the exchange is closed. `reached` is set when the script is here."""
-
-    reached: asyncio.Event = field(default_factory=asyncio.Event)
-    release: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 Step = Stop | Cross | Accept | Refuse | Stdin | Output | Exit | Eof | Close | Broken | Hang
@@ -199,7 +186,7 @@ class ScriptedSshExchange:
                 self._end(fault, violation or observation)
             case Hang(reached, release):
                 reached.set()
-                await _first_of(release, self._closed)
+                await first_of(release.wait(), self._closed.wait())
 
     async def _take_stdin(self) -> None:
         stdin = self._request.stdin
@@ -297,12 +284,3 @@ class ScriptedSshWire:
     def crossed(self) -> int:
         """How many exchanges crossed the line: the dispatches."""
         return sum(exchange.evidence.crossed for exchange in self.exchanges)
-
-
-async def _first_of(*events: asyncio.Event) -> None:
-    waits = [asyncio.ensure_future(event.wait()) for event in events]
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for wait in waits:
-            wait.cancel()

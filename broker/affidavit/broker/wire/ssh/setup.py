@@ -14,7 +14,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import assert_never
 
 import paramiko
@@ -70,8 +70,13 @@ class Way:
         return self.sessions[-1]
 
     @property
-    def alive(self) -> bool:
+    def fit(self) -> bool:
+        """Each of them lives."""
         return all(session.ended is None for session in self.sessions)
+
+    def again(self) -> Way:
+        """The same, its connection marked as reused."""
+        return replace(self, connection=replace(self.connection, reused=True))
 
     def close(self) -> None:
         for session in reversed(self.sessions):
@@ -108,9 +113,9 @@ class Setup:
         self._abandoned = False
 
     def permits(self, way: Way) -> bool:
-        """Whether a way that was kept may serve: it lives, and leads where this one would."""
+        """Whether a way that was kept may serve: it leads where this one would."""
         shown = way.last.shown
-        return way.alive and self._allow(way.ip) and shown in algorithms.pinned(self._hops[-1].host_keys)
+        return self._allow(way.ip) and shown in algorithms.pinned(self._hops[-1].host_keys)
 
     async def connect(self) -> Way:
         """A way to the last hop, logged in to. Raises Stopped or Abandoned.
