@@ -44,6 +44,7 @@ from affidavit.broker.lookup import query
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
 from affidavit.broker.oauth2 import is_token_url
 from affidavit.broker.outcome import Invocation, Meaning
+from affidavit.broker.redirect import NotFollowed, Step
 from affidavit.broker.refusal import Refused
 from affidavit.broker.request import BodyGiven, Header, HttpAsk, check_headers, check_method
 from affidavit.broker.session import Session
@@ -115,7 +116,9 @@ class _Checked:
     unresolved: Invocation | None
     """A write of the same effect that is unknown, acknowledged by name."""
     repeats: Invocation | None = None
-    """The record that this repeats; then everything is planted already."""
+    """The record that this repeats."""
+    planted: bool = False
+    """Everything is planted already: it goes out as it stands."""
 
 
 def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Replayed:
@@ -130,8 +133,7 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
     check_method(ask, contract)
     check_headers(ask, injected_headers(credential) if credential else (), contract.key_header)
-    if is_token_url(core.vault.credentials.list(), ask.target):
-        raise Refused(Code.TARGET_BLOCKED, "url", "This is a token service of a credential; no agent can call it.")
+    _check_no_token_url(core, ask.target)
     allowed = _leave(ask.target, contract, credential)
     check_literal(ask.target, allowed)
     key = _key(core, ask, contract, request, before)
@@ -194,7 +196,9 @@ def admit_repeat(
     check_state(core)
     assert core.contracts is not None
     ask = _asked_again(core, record, request)
-    credential = _credential_again(core, record, ask)
+    credential = None
+    if record.credential_id is not None or not operation.leads_elsewhere(record):
+        credential = _credential_again(core, record, ask)
     contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
     check_method(ask, contract)
     check_headers(ask, injected_headers(credential) if credential else (), None)
@@ -217,6 +221,7 @@ def admit_repeat(
         effect_digest=record.effect_digest or "",
         unresolved=unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
         repeats=record,
+        planted=True,
     )
     bound = as_repeat(_bind(core, checked), record, unsafe=unsafe)
     return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
@@ -320,6 +325,118 @@ def unresolved_elsewhere(core: Core, record: Invocation, acknowledged: str | Non
     return found
 
 
+# -- redirects
+
+
+def admit_hop(
+    core: Core, followed: HttpBound, record: Invocation, step: Step, *, deadline_s: float
+) -> tuple[HttpAsk, Admitted]:
+    """Bind what the redirect of `record` asks for, decided anew as if it were asked for now (R20).
+
+    The credential of `followed` goes along where it is bound to the new place; no other does. A write goes only where
+    the contract that was approved speaks for it. `deadline_s` is what is left of the one deadline over all. Raises
+    NotFollowed or Refused.
+    """
+    check_state(core)
+    assert core.contracts is not None
+    assert followed.session is not None
+    assert record.operation_id is not None
+    credential = _carried(core, followed.credential, step.target)
+    ask = _asked_elsewhere(followed, record, step)
+    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
+    check_method(ask, contract)
+    check_headers(
+        ask, injected_headers(credential) if credential else (), None if step.carried else contract.key_header
+    )
+    _check_no_token_url(core, ask.target)
+    allowed = _leave(ask.target, contract, credential)
+    check_literal(ask.target, allowed)
+    if step.carried:
+        _check_carried(followed, contract, credential, ask, crosses=step.crosses)
+    elif contract.effect is Effect.WRITE:
+        raise NotFollowed(f"By {contract.id} a {ask.method} there is a write, and the redirect asks for a read.")
+    effect = effect_digest(
+        HttpEffect(ask.method, ask.target.url, ask.body, credential.credential_id if credential else None)
+    )
+    found = core.projection.unresolved_by_effect(effect, besides=record.operation_id)
+    if contract.effect is Effect.WRITE and found is not None:
+        raise _duplicate(found)
+    checked = _Checked(
+        ask=ask,
+        session=followed.session,
+        operation_id=record.operation_id,
+        before=core.projection.operation_of(record).members,
+        at=core.clock.wall(),
+        contract=contract,
+        credential=credential,
+        leave=allowed,
+        key=followed.key if step.carried else None,
+        request_fingerprint=record.request_fingerprint or "",
+        effect_digest=effect,
+        unresolved=None,
+        planted=step.carried,
+    )
+    left = followed.follow - 1
+    same = (contract.id, contract.digest) == (followed.contract_id, followed.contract_digest)
+    bound = _bind(core, checked)
+    bound = replace(
+        bound,
+        retry_of=None,
+        deadline_s=deadline_s,
+        notices=(notice_of(NoticeKind.REDIRECTED, record), *bound.notices),
+        follow=left if same or contract.is_default else min(left, contract.redirects),
+        trail=(*followed.trail, (followed.method, followed.target.url)),
+    )
+    return ask, admitted(core, followed.session, checked.at, bound)
+
+
+def _asked_elsewhere(followed: HttpBound, record: Invocation, step: Step) -> HttpAsk:
+    """What the redirect asks for, in the shape of an agent's request."""
+    kept = step.carried and followed.has_body
+    return HttpAsk(
+        method=step.method,
+        target=step.target,
+        headers=tuple(Header(name.lower(), name, value) for name, value in step.headers),
+        body=followed.body if kept else b"",
+        body_given=BodyGiven.TEXT if kept else BodyGiven.NONE,
+        credential=None,
+        operation_id=record.operation_id,
+        correlation_id=record.correlation_id,
+        idempotency_key=followed.key if step.carried else None,
+        deadline_s=record.asked.get("deadline_s"),
+        wait_s=0,
+        reason=followed.reason,
+        read_for=record.asked.get("read_for"),
+        acknowledge_unresolved=None,
+    )
+
+
+def _carried(core: Core, credential: Credential | None, target: HttpTarget) -> Credential | None:
+    """The credential in its newest version, if it is bound to this target too; it never goes anywhere else."""
+    if credential is None:
+        return None
+    held = next((c for c in core.vault.credentials.list() if c.credential_id == credential.credential_id), None)
+    return held if held is not None and _covers(held, target) else None
+
+
+def _check_carried(
+    followed: HttpBound, contract: Contract, credential: Credential | None, ask: HttpAsk, *, crosses: bool
+) -> None:
+    """What is sent once more stands under the same contract, credential and key, or is another request."""
+    if (contract.id, contract.digest) != (followed.contract_id, followed.contract_digest):
+        raise NotFollowed(f"{followed.contract_id} does not speak for {ask.method} where the redirect leads.")
+    if followed.credential is not None and credential is None:
+        raise Refused(Code.CREDENTIAL_OUT_OF_SCOPE, "credential", "The credential is not bound to where it leads.")
+    if followed.key is None:
+        return
+    if not _still_keyed(contract, followed.key, ask):
+        raise NotFollowed("The idempotency key does not stand in the request where the redirect leads.")
+    if crosses and followed.key_scope == "host":
+        raise Refused(
+            Code.IDEMPOTENCY_MISMATCH, "idempotency_key", "The key holds for one host, and the redirect leaves it."
+        )
+
+
 # -- operation id
 
 
@@ -409,6 +526,11 @@ def _leave(target: HttpTarget, contract: Contract, credential: Credential | None
     if isinstance(contract.match, HttpMatch):
         bindings.append(Binding(contract.match.url, contract.match.private))
     return leave(target, bindings)
+
+
+def _check_no_token_url(core: Core, target: HttpTarget) -> None:
+    if is_token_url(core.vault.credentials.list(), target):
+        raise Refused(Code.TARGET_BLOCKED, "url", "This is a token service of a credential; no agent can call it.")
 
 
 # -- key and effect
@@ -539,6 +661,7 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
         read_for=ask.read_for,
         repeats=repeats_of(checked.before, contract, attempts, safe=idempotent is True or checked.key is not None),
         reads_body=reads_body(contract),
+        follow=contract.redirects,
     )
 
 
@@ -576,7 +699,7 @@ def _items(contract: Contract, body: bytes) -> tuple[str, ...] | None:
 def _planted(core: Core, checked: _Checked) -> tuple[HttpTarget, Headers, bytes]:
     """The request as it will go out, less the secret."""
     ask = checked.ask
-    if checked.repeats is not None:
+    if checked.planted:
         return ask.target, tuple((h.shown, h.value) for h in ask.headers), ask.body
     return _plant(
         core,

@@ -31,15 +31,76 @@ class Operation:
 
     @property
     def dispatches(self) -> int:
-        return sum(m.dispatched for m in self.members)
+        """Attempts so far: a hop belongs to the attempt whose redirect it follows."""
+        return sum(m.dispatched and self.followed_by(m) is None for m in self.members)
+
+    def hop(self, record: Invocation) -> Invocation | None:
+        """The invocation that follows the redirect of `record`: dispatched, or still on its way there."""
+        of = record.invocation_id
+        return next((m for m in self.members if m.refers_to == of and (m.dispatched or not m.finished)), None)
+
+    def followed_by(self, record: Invocation) -> Invocation | None:
+        """The exchange whose redirect `record` follows; None where it is no hop, or one that was never dispatched."""
+        before = next((m for m in self.members if m.invocation_id == record.refers_to), None)
+        hop = self.hop(before) if before is not None else None
+        return before if hop is not None and hop.invocation_id == record.invocation_id else None
+
+    def end_of(self, record: Invocation) -> Invocation:
+        """Whose envelope answers for `record`: the last hop that followed from it, else itself."""
+        while (hop := self.hop(record)) is not None:
+            record = hop
+        return record
+
+    @property
+    def answering(self) -> Invocation:
+        """Whose envelope answers for the operation: the newest invocation's, less hops that were never dispatched."""
+        newest = self.members[-1]
+        while newest.finished and not newest.dispatched and newest.retry_of is None:
+            before = next((m for m in self.members if m.invocation_id == newest.refers_to), None)
+            if before is None:
+                break
+            newest = before
+        return newest
+
+    def attempt_of(self, record: Invocation) -> int:
+        """The number of the attempt that `record` begins or goes on with, before it is dispatched."""
+        before = self.followed_by(record)
+        return before.attempt if before is not None and before.attempt is not None else self.dispatches + 1
+
+    def leads_elsewhere(self, record: Invocation) -> bool:
+        """Whether `record` goes where a redirect led, itself or by what it repeats: not where the agent asked."""
+        repeated = self._repeated(record)
+        return self.followed_by(record) is not None or (repeated is not None and self.leads_elsewhere(repeated))
+
+    def reads_after_write(self, record: Invocation) -> bool:
+        """Whether `record` is the read that a write's redirect asked for, or repeats it: its answer says nothing of the
+        write."""
+        on: Invocation | None = record
+        while on is not None:
+            before = self.followed_by(on)
+            if before is not None and before.effect is not on.effect:
+                return True
+            on = before or self._repeated(on)
+        return False
+
+    def _repeated(self, record: Invocation) -> Invocation | None:
+        return next((m for m in self.members if m.invocation_id == record.retry_of), None)
+
+    def _replaced(self, record: Invocation) -> bool:
+        """Whether a hop counts in the place of this exchange: the same kind of effect, sent elsewhere."""
+        hop = self.hop(record)
+        return hop is not None and hop.dispatched and hop.effect is record.effect
 
     def outcome(self) -> tuple[Outcome, InvocationId | None]:
         """The operation's own outcome and the invocation that gives it (interface, Operations)."""
-        for i, member in enumerate(self.members):
-            if member.outcome is Outcome.UNKNOWN and not _answered_later(member, self.members[i + 1 :]):
+        counted = [m for m in self.members if not self._replaced(m)]
+        for i, member in enumerate(counted):
+            reads = self.reads_after_write(member)
+            later = [m for m in counted[i + 1 :] if reads or not self.reads_after_write(m)]
+            if member.outcome is Outcome.UNKNOWN and not _answered_later(member, later):
                 return Outcome.UNKNOWN, None
         for wanted in (Outcome.COMMITTED, Outcome.REJECTED, Outcome.NOT_ATTEMPTED):
-            by = next((m for m in reversed(self.members) if m.outcome is wanted), None)
+            by = next((m for m in reversed(counted) if m.outcome is wanted), None)
             if by is not None:
                 return wanted, by.invocation_id
         return Outcome.NOT_ATTEMPTED, None
@@ -60,7 +121,7 @@ def retry_now(record: Invocation, operation: Operation, now: Micros) -> Retry:
         return Retry.FETCH_RESULT
     if record.has_unknown_items and record.outcome is not Outcome.UNKNOWN:
         return Retry.RECONCILE
-    if _speaks_of_a_repeat_only(record, operation, now):
+    if _speaks_of_a_repeat_only(record, operation, now) or _speaks_of_a_read_only(record, operation):
         return Retry.RECONCILE
     if record.retry is Retry.SAME_IDEMPOTENCY_KEY and not window_open(record, now):
         return Retry.RECONCILE
@@ -81,6 +142,18 @@ def _speaks_of_a_repeat_only(record: Invocation, operation: Operation, now: Micr
         return False
     excepted = record.retry in (Retry.BACKOFF, Retry.SAME_IDEMPOTENCY_KEY)
     return not (excepted and (record.known_idempotent or window_open(record, now)))
+
+
+def _speaks_of_a_read_only(record: Invocation, operation: Operation) -> bool:
+    """A refusal of the read that a write's redirect asked for: correcting and sending again would be a second write."""
+    refused = record.outcome is Outcome.REJECTED and record.retry is Retry.AFTER_CORRECTION
+    return refused and operation.reads_after_write(record)
+
+
+def code_now(record: Invocation, operation: Operation) -> Code:
+    """The code at this moment: a redirect is not followed until its hop is dispatched."""
+    hop = operation.hop(record) if record.code is Code.REDIRECT_NOT_FOLLOWED else None
+    return Code.REMOTE_RESULT if hop is not None and hop.dispatched else record.code
 
 
 def _index(operation: Operation, record: Invocation) -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.admission import Admitted, Joined, Replayed, admit, fingerprint_of, planted
-from affidavit.broker.advice import Refusal, retry_now
+from affidavit.broker.advice import Refusal, code_now, retry_now
 from affidavit.broker.api import ActionError, BadParam, Json, NotWhileLocked
 from affidavit.broker.bound import SshBound
 from affidavit.broker.card import CardEnd
@@ -132,7 +132,7 @@ class AgentSide:
             case Replayed():
                 return await self._replay(admission.invocation_id, session, ask.wait_s)
             case Joined():
-                live = core.lives[admission.invocation_id]
+                live = core.lives[admission.invocation_id].first
                 live.sessions.add(session.session_id)
             case Admitted():
                 live = launch(core, session, ask, admission)
@@ -160,14 +160,20 @@ class AgentSide:
         if pursuit is not None:
             await pursuit.wait(wait_s)
             live = pursuit.live
-        if not (live.finished.is_set() if pursuit is not None else await live.wait(wait_s)):
+        if not (live.ended if pursuit is not None else await live.wait(wait_s)):
             try:
-                receipt = self._core.projection.durable(live.invocation_id) or live.accepted
+                receipt = self._core.projection.durable(live.last.invocation_id) or live.last.accepted
                 if not receipt.done:
                     await self._core.projection.flush().durable()
             except JournalPoisoned:
-                await live.finished.wait()
-        return self._answer(live.invocation_id, session)
+                await live.end()
+        inv = self._core.projection.get(live.invocation_id)
+        assert inv is not None
+        return self._answer(self._end_of(inv).invocation_id, session)
+
+    def _end_of(self, inv: Invocation) -> Invocation:
+        """Whose envelope answers for `inv`: where a redirect of it was followed, that of the last hop (R20)."""
+        return self._core.projection.operation_of(inv).end_of(inv)
 
     async def _refuse(
         self, session: Session, params: Json, refusal: RefusedRequest, ask: HttpAsk | SshAsk | None = None
@@ -246,7 +252,7 @@ class AgentSide:
         return out
 
     async def action_wait(self, session: Session, *, invocation_id: str, wait_s: float | None) -> Json:
-        inv = self._named(invocation_id, None)
+        inv = self._end_of(self._named(invocation_id, None))
         core = self._core
         pursuit = core.pursuits.of(inv.operation_id)
         live = pursuit.live if pursuit is not None else core.lives.get(inv.invocation_id)
@@ -297,7 +303,7 @@ class AgentSide:
             return await call(session, {**(request or {}), "operation_id": record.operation_id})
         asked_again = await core.repeats.request_of(record)
         try:
-            if asked_again is None and not core.locked:
+            if asked_again is None and not core.locked and not operation.leads_elsewhere(record):
                 match ask:
                     case HttpAsk():
                         asked_again = planted(core, ask, record, operation)
@@ -306,7 +312,8 @@ class AgentSide:
                     case None:
                         pass
             if asked_again is None or core.locked:
-                needs = None if core.locked else Refusal(Code.RETRY_REFUSED, record.retry, needs="request")
+                given_again = None if operation.leads_elsewhere(record) else "request"
+                needs = None if core.locked else Refusal(Code.RETRY_REFUSED, record.retry, needs=given_again)
                 return self._refused(record, session, needs, while_locked=core.locked)
             live = core.repeats.launch(session, standing, asked_again, unsafe=unsafe)
         except Refused as refused:
@@ -357,7 +364,7 @@ class AgentSide:
 
         `signal`: sent first to a command that runs, and recorded before. The outcome stays what the evidence says.
         """
-        inv = self._named(invocation_id, None)
+        inv = self._end_of(self._named(invocation_id, None))
         if not self._mine(inv, session):
             raise BadParam("invocation_id", "This action is another session's.")
         live = self._core.lives.get(inv.invocation_id)
@@ -492,10 +499,10 @@ class AgentSide:
             if inv is None:
                 raise BadParam("invocation_id", "No such invocation is recorded here.")
             return inv
-        members = projection.operation(OperationId(operation_id or "")).members
-        if not members:
+        operation = projection.operation(OperationId(operation_id or ""))
+        if not operation.members:
             raise BadParam("operation_id", "No such operation is recorded here.")
-        return members[-1]
+        return operation.answering
 
     def _mine(self, inv: Invocation, session: Session) -> bool:
         live = self._core.lives.get(inv.invocation_id)
@@ -625,6 +632,7 @@ def list_actions(
             inv = projection.get(InvocationId(view.invocation_id))
             if inv is None or not _state_fits(inv, state):
                 continue
+            operation = projection.operation_of(inv)
             rows.append(
                 {
                     "invocation_id": inv.invocation_id,
@@ -633,8 +641,8 @@ def list_actions(
                     "state": shown_state(inv),
                     "phase": str(inv.phase),
                     "outcome": str(inv.outcome),
-                    "code": str(inv.code),
-                    "retry": str(retry_now(inv, core.projection.operation_of(inv), now)),
+                    "code": str(code_now(inv, operation)),
+                    "retry": str(retry_now(inv, operation, now)),
                     "target": dict(inv.target) if inv.target is not None else None,
                 }
             )

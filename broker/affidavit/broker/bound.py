@@ -110,6 +110,10 @@ class HttpBound(Bound):
     """By which proxy it goes, as the operator set it when this was bound."""
     reads_body: bool = False
     """Something is read from the answer's body."""
+    follow: int = 0
+    """How many redirects may be followed from here on."""
+    trail: tuple[tuple[str, str], ...] = ()
+    """Of a hop: method and URL of each exchange before it, the first one first."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "fingerprint", dispatch_fingerprint(self.approved))

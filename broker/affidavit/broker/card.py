@@ -23,6 +23,8 @@ class NoticeKind(StrEnum):
     CONTRACT_FIRST_USE = "contract_first_use"
     NEW_HOST_KEY = "new_host_key"
     """An SSH host showed a key that was never seen; approving pins it."""
+    REDIRECTED = "redirected"
+    """A target's redirect leads here; the agent did not ask for this place."""
     RESULT_RELEASE = "result_release"
     """Nothing is sent: another session asks to read a result that is recorded already."""
 

@@ -39,6 +39,7 @@ from affidavit.broker.prepare import Secrets
 from affidavit.broker.projection import Projection
 from affidavit.broker.pursuit import Pursuits
 from affidavit.broker.reconcile import Reconciler, is_over
+from affidavit.broker.redirects import Redirects
 from affidavit.broker.repeat import Repeats
 from affidavit.broker.results import Results
 from affidavit.broker.retention import Retention
@@ -129,6 +130,7 @@ class Core:
             spawn=self.spawn,
             alert=self.alert,
             job_opened=self.jobs.follow,
+            plan=Redirects(self).plan,
         )
         self.projection.on_change(self._invocation_changed)
         self.projection.on_change(self.metrics.changed)

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
+from affidavit.broker.advice import Operation
 from affidavit.broker.allowance import Allowances
 from affidavit.broker.approval import Borrowed
 from affidavit.broker.card import Card, CardEnd, Decision
@@ -33,6 +34,7 @@ from affidavit.broker.moment import Clock, Elapsed, after, new_invocation_id, ne
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
 from affidavit.broker.recovery import at_rest
+from affidavit.broker.redirects import Plan
 from affidavit.broker.results import Results
 from affidavit.broker.sink import Kept
 from affidavit.broker.space import NO_ROOM, Space
@@ -50,7 +52,7 @@ from affidavit.broker.terms import (
     State,
 )
 from affidavit.broker.wire.port import Connection, SetupStop
-from affidavit.broker.work import Evidence, Findings
+from affidavit.broker.work import Evidence, Findings, Redirection
 from affidavit.journal import FileUnwritable, JournalPoisoned, faultpoint
 
 T = TypeVar("T")
@@ -81,6 +83,7 @@ class Engine:
         spawn: Callable[[Coroutine[Any, Any, None]], None],
         alert: Callable[[str, str], None],
         job_opened: Callable[[InvocationId], None],
+        plan: Callable[[Live, Redirection], Plan | None],
     ) -> None:
         self._projection = projection
         self._desk = desk
@@ -94,6 +97,7 @@ class Engine:
         self._spawn = spawn
         self._alert = alert
         self._job_opened = job_opened
+        self._plan = plan
         self._reading: list[Live] = []
         """Actions with a verdict whose connection is still read, oldest first."""
 
@@ -305,12 +309,13 @@ class Engine:
         complete = live.work.completed(evidence, kept)
         wait_s = live.work.retry_after_s(evidence)
         event: ev.Event
-        job = None
+        job = plan = None
         if verdict.outcome is Outcome.UNKNOWN:
             event = _outcome_unknown(verdict, evidence, body=kept.body, retry_after_s=wait_s)
         else:
             findings = live.work.findings(verdict)
             job = self._job(live, findings)
+            plan = self._plan(live, findings.redirect) if findings.redirect is not None else None
             event = ev.ResultCommitted(
                 verdict.outcome,
                 verdict.code,
@@ -324,12 +329,15 @@ class Engine:
                 items=findings.items,
                 job=_reference(findings, job),
                 consistency=findings.consistency,
+                redirect=plan.redirect if plan is not None else None,
             )
         before = self._projection.get(live.invocation_id)
         try:
             _, receipt = self._projection.record(
                 live.invocation_id, complete, event, barrier=True, blobs=kept.blobs, job=job
             )
+            if plan is not None:
+                plan.begin()  # in the same turn: nobody sees the redirect as the end of the operation
             self._results.remember(kept)
             await receipt.durable()
         except JournalPoisoned:
@@ -568,21 +576,21 @@ class Engine:
         if live.work.recomputed() != live.bound.fingerprint:
             raise Stop(oc.stop(Code.FINGERPRINT_CHANGED, Phase.VALIDATION))
         bound = live.bound
-        self._check_right(live)
+        inv = self._projection.get(live.invocation_id)
+        assert inv is not None
+        operation = self._projection.operation_of(inv)
+        self._check_right(live, operation)
         if not self._space.reserve(live.invocation_id, bound.expected):
             self._alert("storage", NO_ROOM)
             raise Stop(oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP), message=NO_ROOM)
-        inv = self._projection.get(live.invocation_id)
-        assert inv is not None
         assert live.deadline is not None
         now = self._clock.wall()
-        operation = self._projection.operation_of(inv)
         first = operation.first_dispatched
         request_deadline = after(now, max(0.0, live.deadline - asyncio.get_running_loop().time()))
         recovery = first.recovery_deadline if first else None
         event = ev.DispatchStarted(
             fingerprint=bound.fingerprint,
-            attempt=operation.dispatches + 1,
+            attempt=operation.attempt_of(inv),
             generation=live.lease.generation if live.lease is not None else inv.generation,
             connection=_shown(connection),
             request_deadline=request_deadline,
@@ -606,21 +614,20 @@ class Engine:
                 live.poke()
         faultpoint.reach("engine:dispatched")
 
-    def _check_right(self, live: Live) -> None:
-        """A repeat goes out only under the newest lease and while its key's window is open (R46, R47)."""
+    def _check_right(self, live: Live, operation: Operation) -> None:
+        """A repeat goes out only under the newest lease; it and a hop only while the key's window is open."""
         lease = live.lease
-        if lease is None:
-            return
-        repeated = self._projection.get(lease.of)
-        if repeated is None or repeated.generation != lease.generation:
+        repeated = self._projection.get(lease.of) if lease is not None else None
+        if lease is not None and (repeated is None or repeated.generation != lease.generation):
             holder = repeated.lease.repeat if repeated is not None and repeated.lease is not None else lease.of
             verdict = oc.stop(Code.LEASE_LOST, Phase.CONNECTION_SETUP)
             raise Stop(verdict, refers_to=InvocationId(holder))
-        first = self._projection.operation_of(repeated).first_dispatched or repeated
-        now = self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id)
-        if live.until is not None and now >= live.until:
+        first = operation.first_dispatched or repeated
+        if live.until is None or first is None:
+            return
+        if self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id) >= live.until:
             verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
-            raise Stop(verdict, message="The time in which it may be repeated ended before it could be sent.")
+            raise Stop(verdict, message="The time in which it may be sent again ended before it could be.")
 
 
 class _Line:

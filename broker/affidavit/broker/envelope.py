@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from affidavit.broker import advice
+from affidavit.broker import events as ev
 from affidavit.broker.advice import Operation, Refusal
 from affidavit.broker.moment import rfc3339
 from affidavit.broker.outcome import CUT_SHORT, Invocation
@@ -44,7 +45,7 @@ def envelope(
     """The envelope of `inv`. `operation` holds it as a member, oldest first. With a `refusal` its code, retry and
     needs stand in place of the record's own."""
     retry = advice.retry_now(inv, operation, now)
-    facts = _facts(inv, retry, view)
+    facts = _facts(inv, advice.code_now(inv, operation), retry, view)
     needs, told = view_needs(inv, view), facts["retry"]
     if refusal is not None:
         facts |= {"code": str(refusal.code), "retry": str(refusal.retry)}
@@ -82,9 +83,9 @@ def view_needs(inv: Invocation, view: BodyView) -> str | None:
     return view.seal if sealed else inv.needs
 
 
-def _facts(inv: Invocation, retry: Retry, view: BodyView) -> dict[str, Any]:
+def _facts(inv: Invocation, code: Code, retry: Retry, view: BodyView) -> dict[str, Any]:
     """code, phase, outcome, retry, message: what delivery adds does not touch the outcome (R38)."""
-    phase, code = inv.phase, inv.code
+    phase = inv.phase
     definite = inv.outcome in (Outcome.COMMITTED, Outcome.REJECTED) and inv.result_record is not None
     if definite and inv.expired:
         phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER
@@ -181,6 +182,8 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
     }
     if inv.refers_to is not None:
         evidence["refers_to"] = inv.refers_to
+    if inv.redirect is not None:
+        evidence["redirect"] = _redirect(inv.redirect, operation.hop(inv))
     if inv.hop is not None:
         evidence["hop"] = inv.hop
     if inv.connection is not None and "resolved_by" in inv.connection:
@@ -198,6 +201,17 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
     if inv.disputed:
         evidence["disputed"] = True
     return evidence
+
+
+def _redirect(redirect: ev.Redirect, hop: Invocation | None) -> dict[str, Any]:
+    """Where a redirect led, and whether anything went there."""
+    return {
+        "url": redirect.url,
+        "followed": hop is not None and hop.dispatched,
+        "invocation_id": redirect.hop,
+        "code": str(redirect.code) if redirect.code is not None else None,
+        "why": redirect.why,
+    }
 
 
 def _job(inv: Invocation, job: Invocation | None) -> dict[str, Any] | None:

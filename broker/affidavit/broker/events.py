@@ -241,6 +241,21 @@ class JobReference:
 
 
 @dataclass(frozen=True, slots=True)
+class Redirect:
+    """What was decided about a redirect that a contract lets be followed (R20).
+
+    `hop` is the invocation that was accepted to follow it; without one `why` says why not, and `code` where a check
+    refused it.
+    """
+
+    hop: str | None = None
+    url: str | None = None
+    """Where it leads; None where that is no target."""
+    why: str | None = None
+    code: Code | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class ResultCommitted:
     """A definite result became durable (R38, R40)."""
 
@@ -261,6 +276,7 @@ class ResultCommitted:
     job: JobReference | None = None
     consistency: Mapping[str, Any] | str | None = None
     """Of a read: the version that the answer is, how old it may be, or `none` (R66)."""
+    redirect: Redirect | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -468,7 +484,7 @@ def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
     return found
 
 
-_PARTS = (StoredBody, Item, JobReference)
+_PARTS = (StoredBody, Item, JobReference, Redirect)
 """Dataclasses that stand inside events."""
 
 _READERS: dict[type[Any], dict[str, Any]] = {}

@@ -38,6 +38,12 @@ def chosen(headers: Pairs) -> dict[str, str]:
     return {name: value for name, value in joined(headers).items() if name not in HIDDEN}
 
 
+def only_location(received: Pairs, kept: Pairs) -> str | None:
+    """The one Location of an answer; None where there are several, or where redaction changed it: it holds a secret."""
+    of = [[value.strip() for name, value in headers if name.lower() == "location"] for headers in (received, kept)]
+    return of[0][0] if of[0] == of[1] and len(of[0]) == 1 else None
+
+
 def remote_request_id(headers: Pairs) -> str | None:
     found: Mapping[str, str] = joined(headers)
     return next((found[name][:256] for name in REQUEST_ID_HEADERS if found.get(name)), None)

@@ -11,7 +11,7 @@ from affidavit.broker import outcome as oc
 from affidavit.broker.batch import outcomes
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.egress import Egress
-from affidavit.broker.headers import chosen, remote_request_id, retry_after
+from affidavit.broker.headers import chosen, only_location, remote_request_id, retry_after
 from affidavit.broker.inject import Injection
 from affidavit.broker.jobs import may_follow
 from affidavit.broker.limits import Limits
@@ -33,7 +33,7 @@ from affidavit.broker.wire.port import (
     Line,
     SetupLimits,
 )
-from affidavit.broker.work import Findings
+from affidavit.broker.work import Findings, Redirection
 
 UNAUTHORIZED = 401
 """RFC 9110, 15.5.2."""
@@ -75,6 +75,7 @@ class HttpWork:
         self._stored = stored
         self._sink: ResultSink | MemorySink | None = None
         self._answer: Answer | None = None
+        self._location: str | None = None
 
     @property
     def answer(self) -> Answer | None:
@@ -121,6 +122,7 @@ class HttpWork:
             self._secrets.refused(self.bound)
         if evidence.status is not None:
             self._answer = Answer(evidence.status, oc.joined(kept.headers), await self._readable(kept))
+            self._location = only_location(evidence.headers, kept.headers)
         return kept
 
     async def _readable(self, kept: Kept) -> bytes | None:
@@ -157,7 +159,10 @@ class HttpWork:
             items = outcomes(contract.batch, bound.items, verdict.outcome, answer)
         version = consistency(bound.read_for, contract.read, answer) if bound.effect is Effect.READ else None
         follow = job is not None and may_follow(job, bound.target, bound.credential)
-        return Findings(items, job, follow, version)
+        redirect = None
+        if verdict.code is Code.REDIRECT_NOT_FOLLOWED:
+            redirect = Redirection(answer.status, self._location)
+        return Findings(items, job, follow, version, redirect)
 
     def completed(self, evidence: HttpEvidence, kept: Kept) -> ev.RemoteResponseComplete:
         return ev.RemoteResponseComplete(

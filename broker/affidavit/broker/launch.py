@@ -25,8 +25,23 @@ if TYPE_CHECKING:
 def launch(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted) -> Live:
     """Record the acceptance and start the action."""
     live = _accepted(core, session, ask, admitted)
+    _count(core, session)
     core.spawn(_act(core, live, _permit(core, live, admitted)))
     return live
+
+
+def launch_hop(core: Core, followed: Live, ask: HttpAsk, admitted: Admitted, *, until: Micros | None) -> Live:
+    """Record the acceptance of what follows a redirect, and start it (R20). Whoever waits for `followed` waits for it.
+
+    It is not dispatched from `until` on.
+    """
+    session = admitted.bound.session
+    assert session is not None, "an errand follows no redirect"
+    hop = _accepted(core, session, ask, admitted, follows=followed)
+    hop.until = until
+    followed.hop = hop
+    core.spawn(_act(core, hop, _permit(core, hop, admitted)))
+    return hop
 
 
 def launch_repeat(
@@ -44,6 +59,7 @@ def launch_repeat(
     It waits `pause_s` first, and is not dispatched from `until` on.
     """
     live = _accepted(core, session, ask, admitted)
+    _count(core, session)
     held_s = core.limits.lease_s + pause_s + (core.desk.longest_s() if admitted.asks else 0.0)
     lease = ev.LeaseTaken(record.generation + 1, live.invocation_id, after(admitted.at, held_s))
     core.projection.record(record.invocation_id, lease)
@@ -53,7 +69,9 @@ def launch_repeat(
     return live
 
 
-def _accepted(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted) -> Live:
+def _accepted(
+    core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Admitted, *, follows: Live | None = None
+) -> Live:
     bound = admitted.bound
     invocation_id = admitted.invocation_id
     accepted = ev.ActionAccepted(
@@ -66,12 +84,17 @@ def _accepted(core: Core, session: Session, ask: HttpAsk | SshAsk, admitted: Adm
         asked=asked(ask),
         reason=bound.reason,
         retry_of=bound.retry_of,
+        refers_to=follows.invocation_id if follows is not None else None,
     )
     _, receipt = core.projection.record(invocation_id, accepted, admitted.validated, at=admitted.at)
-    live = Live(invocation_id, core.work(invocation_id, bound), receipt, {session.session_id})
+    sessions = follows.sessions if follows is not None else {session.session_id}
+    live = Live(invocation_id, core.work(invocation_id, bound), receipt, sessions, follows=follows)
     core.lives[invocation_id] = live
-    core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
     return live
+
+
+def _count(core: Core, session: Session) -> None:
+    core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
 
 
 def _permit(core: Core, live: Live, admitted: Admitted) -> Permit:

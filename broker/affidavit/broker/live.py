@@ -53,7 +53,11 @@ class Live:
     pause_s: float = 0.0
     """How long a repeat waits before anything else: the target asked for it."""
     until: Micros | None = None
-    """A repeat whose right ends then (its key's window, the recovery deadline) is not dispatched later."""
+    """A repeat or a hop whose right ends then (its key's window, the recovery deadline) is not dispatched later."""
+    hop: Live | None = field(default=None, repr=False, compare=False)
+    """What follows this one's redirect, and answers in its place; set before `finished`."""
+    follows: Live | None = field(default=None, repr=False, compare=False)
+    """Of a hop: whose redirect it follows."""
 
     @property
     def bound(self) -> Bound:
@@ -80,12 +84,39 @@ class Live:
             self._watch.set_result(None)
 
     async def wait(self, seconds: float) -> bool:
-        """Whether the action finished within `seconds`."""
-        if self.finished.is_set():
+        """Whether the action, with the hops that follow it, ended within `seconds`."""
+        if self.ended:
             return True
         try:
             async with asyncio.timeout(seconds):
-                await self.finished.wait()
+                await self.end()
         except TimeoutError:
             return False
         return True
+
+    async def end(self) -> None:
+        """Return once this and every hop that follows it is finished."""
+        on: Live | None = self
+        while on is not None:
+            await on.finished.wait()
+            on = on.hop
+
+    @property
+    def ended(self) -> bool:
+        return self.last.finished.is_set()
+
+    @property
+    def first(self) -> Live:
+        """The exchange that the agent asked for, of which this is a hop."""
+        on = self
+        while on.follows is not None:
+            on = on.follows
+        return on
+
+    @property
+    def last(self) -> Live:
+        """The newest hop, else this one."""
+        on = self
+        while on.hop is not None:
+            on = on.hop
+        return on

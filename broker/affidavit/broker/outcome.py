@@ -224,6 +224,7 @@ class Invocation:
     """Read back without its items, some of which are unknown."""
     job: ev.JobReference | None = None
     consistency: Mapping[str, Any] | str | None = None
+    redirect: ev.Redirect | None = None
     settlement: ev.OutcomeSettled | None = None
     settlement_record: int | None = None
     looked: Look | None = None
@@ -521,6 +522,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "items": event.items,
                 "job": event.job,
                 "consistency": event.consistency,
+                "redirect": event.redirect,
                 "result_record": seq,
                 "settled_at": at,
             }

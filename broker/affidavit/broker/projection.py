@@ -191,11 +191,16 @@ class Projection:
                 older = self.get(InvocationId(view.invocation_id))
                 if older is not None:
                     found.append(older)
+        for hop in (i for i in (*self.open(), *self.unknown()) if i.refers_to is not None):
+            # What was asked is settled by its redirect; what follows from it is not.
+            found += [m for m in self.operation_of(hop).members if m.effect_digest == effect_digest]
         for inv in sorted(found, key=lambda i: i.accepted_record, reverse=True):
             if inv.effect is not Effect.WRITE or (besides is not None and inv.operation_id == besides):
                 continue
-            if not inv.finished or self.operation_of(inv).outcome()[0] is Outcome.UNKNOWN:
-                return inv
+            operation = self.operation_of(inv)
+            at_work = next((m for m in operation.members if not m.finished), None)
+            if at_work is not None or operation.outcome()[0] is Outcome.UNKNOWN:
+                return at_work or inv
         return None
 
     def by_key(self, key: str) -> Invocation | None:
@@ -437,6 +442,7 @@ def clear(inv: Invocation) -> Invocation:
         items_sealed=inv.has_unknown_items,
         job=None,
         consistency=None,
+        redirect=None,
         looked=None,
         settlement=None,
     )

@@ -75,8 +75,8 @@ class Pursuits:
         try:
             n = 0
             while True:
-                await pursuit.live.finished.wait()
-                inv = self._core.projection.get(pursuit.newest)
+                await pursuit.live.end()
+                inv = self._newest(pursuit)
                 if inv is None or not self._may_repeat(pursuit, inv):
                     return
                 await self._pause(pursuit, inv, n)
@@ -90,12 +90,20 @@ class Pursuits:
                 del self._at_work[operation_id]
             pursuit.done.set()
 
+    def _newest(self, pursuit: Pursuit) -> Invocation | None:
+        """What the newest invocation came to, where a redirect was followed that of its last hop."""
+        inv = self._core.projection.get(pursuit.newest)
+        return self._core.projection.operation_of(inv).end_of(inv) if inv is not None else None
+
     def _may_repeat(self, pursuit: Pursuit, inv: Invocation) -> bool:
         """Whether the broker goes on by itself: a dispatch that ended in what may be repeated."""
         core = self._core
         gone = pursuit.session.session_id not in core.sessions
         if pursuit.answered.is_set() or core.locked or core.stopping or gone or not inv.dispatched:
             return False
+        bound = pursuit.live.last.bound
+        if pursuit.live.hop is not None and not (bound.contract.retry.automatic and bound.repeats):
+            return False  # what a redirect led to has a contract of its own
         operation = core.projection.operation_of(inv)
         standing = core.repeats.standing(inv, unsafe=False)
         return standing.answered is None and decide(inv, operation, core.now_of(operation)) in REPEATABLE

@@ -64,10 +64,11 @@ class Repeats:
         holder = self._holder(record, operation, now)
         decision = advice.decide(record, operation, now)
         if decision is Repeat.FETCH:
-            fetched = core.projection.get(InvocationId(record.refers_to)) if record.refers_to is not None else None
+            named_by = record.refers_to if record.finished else None  # of one that is open: whose redirect it follows
+            fetched = core.projection.get(InvocationId(named_by)) if named_by is not None else None
             return Standing(record, operation, answered=fetched or record)
         if decision is Repeat.RETURN_RECORDED_RESULT:
-            return Standing(record, operation, answered=record)
+            return Standing(record, operation, answered=operation.end_of(record))
         refusal = advice.refusal(record, operation, now, decision, holder=holder, unsafe=unsafe)
         return Standing(record, operation, answered=record if refusal else None, refusal=refusal)
 

@@ -162,7 +162,10 @@ def _answered(inv: Invocation, code: Code) -> str:
         case Code.REMOTE_RESULT_INCOMPLETE:
             return f"The target gave its receipt (status {status}). The rest of its answer broke off and is no result."
         case Code.REDIRECT_NOT_FOLLOWED:
-            return f"Answered completely: status {status}, a redirect. Not followed."
+            why = inv.redirect.why if inv.redirect is not None else None
+            return f"Answered completely: status {status}, a redirect. Not followed.{f' {why}' if why else ''}"
+        case Code.REMOTE_RESULT if inv.code is Code.REDIRECT_NOT_FOLLOWED:
+            return f"Answered completely: status {status}, a redirect, which was followed."
         case Code.REMOTE_REJECTED:
             return f"The target refused it: status {status}."
         case Code.REMOTE_RATE_LIMITED:

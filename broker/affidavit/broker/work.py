@@ -51,6 +51,14 @@ class Exchange(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class Redirection:
+    """A redirect that was answered. `location` is None where it names no one place, or none that may be kept."""
+
+    status: int
+    location: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """What a contract finds in a complete answer beside its verdict. `follow`: the job's status URL may be asked."""
 
@@ -58,6 +66,7 @@ class Findings:
     job: ev.JobReference | None = None
     follow: bool = False
     consistency: Mapping[str, Any] | str | None = None
+    redirect: Redirection | None = None
 
 
 class Work(Protocol):

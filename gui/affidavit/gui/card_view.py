@@ -247,6 +247,13 @@ def _notice(notice: Notice, now: Micros, tick: str | None) -> NoticeView:
             )
         case NoticeKind.CONTRACT_FIRST_USE:
             return NoticeView(amber=False, bold=texts.NOTICE_CONTRACT_FIRST, more=texts.NOTICE_CONTRACT_FIRST_MORE)
+        case NoticeKind.REDIRECTED:
+            more = (
+                texts.NOTICE_REDIRECTED_NO_RECORD
+                if notice.record is None or notice.at is None
+                else texts.NOTICE_REDIRECTED_MORE.format(record=notice.record, ago=figures.ago(notice.at, now))
+            )
+            return NoticeView(amber=False, bold=texts.NOTICE_REDIRECTED, more=more)
         case NoticeKind.RESULT_RELEASE:
             more = (
                 texts.NOTICE_RELEASE_NO_RECORD

@@ -141,6 +141,7 @@ def test_told_as_json() -> None:
         "effect": "write",
         "idempotent": False,
         "approval": "passphrase",
+        "redirects": 0,
         "answers": {
             "binds_retries": "Idempotency-Key, same key for 24 h",
             "lookup": "Nothing",

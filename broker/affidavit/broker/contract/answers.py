@@ -158,6 +158,7 @@ def told(contract: Contract) -> dict[str, Any]:
         "effect": str(contract.effect),
         "idempotent": _idempotent_told(contract),
         "approval": str(contract.approval) if contract.approval else None,
+        "redirects": contract.redirects,
         "answers": {name: answer.text for name, answer in each.items()},
         "missing": [name for name, answer in each.items() if not answer.present],
     }

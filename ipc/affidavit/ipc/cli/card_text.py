@@ -23,6 +23,9 @@ NOTICES = {
         "with the one that its administrator published. Approving pins it."
     ),
     "contract_first_use": "This contract is used for the first time.",
+    "redirected": (
+        "The target answered {invocation_id} (record {record}) with a redirect to here. The agent did not name it."
+    ),
 }
 ANSWERS = {
     "binds_retries": "A repeat is bound by",

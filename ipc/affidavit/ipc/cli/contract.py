@@ -125,6 +125,8 @@ def contract_lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield f"Effect: {escape(found['effect'])}; idempotent: {escape(str(found['idempotent']).lower())}"
     if found.get("approval"):
         yield f"Approval: {escape(found['approval'])}"
+    if found.get("redirects"):
+        yield f"Redirects: followed, {found['redirects']} at most"
     for name, label in ANSWERS.items():
         missing = "MISSING. " if name in found["missing"] else ""
         yield f"  {label}: {missing}{escape(found['answers'][name])}"

@@ -74,8 +74,9 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
     if said.get("needs") in NEEDS:
         return NEEDS[said["needs"]].format(invocation_id=invocation)
     if said["retry"] == "fetch_result":
-        return f"affidavit result fetch {evidence.get('refers_to') or invocation}"
-    if said["retry"] == "reconcile" and evidence.get("refers_to"):
+        other = evidence.get("refers_to") if said["phase"] != "result_delivery" else None
+        return f"affidavit result fetch {other or invocation}"
+    if said["retry"] == "reconcile" and said["outcome"] != "unknown" and evidence.get("refers_to"):
         return f"Look first: affidavit action show {evidence['refers_to']}"
     if said["outcome"] == "unknown" or said["retry"] == "reconcile":
         look = evidence.get("reconcile") or {}
