@@ -75,6 +75,18 @@ def binding(pattern: str, *, private: bool = False) -> Binding:
         ("fec0::1", "public"),
         ("ff02::1", "never"),
         ("2001:db8::1", "public"),
+        # Metadata services outside of the link-local range, and their neighbours.
+        ("100.100.100.200", "never"),
+        ("100.100.100.201", "private"),
+        ("192.0.0.192", "never"),
+        ("168.63.129.16", "never"),
+        ("168.63.129.17", "public"),
+        ("fd00:ec2::254", "never"),
+        ("fd00:ec2::23", "never"),
+        ("fd00:ec2::253", "private"),
+        ("fd20:ce::254", "never"),
+        ("::ffff:168.63.129.16", "never"),
+        ("64:ff9b::168.63.129.16", "never"),
         # An IPv4 address inside: reached as itself or not at all.
         ("::ffff:8.8.8.8", "public"),
         ("::ffff:127.0.0.1", "never"),

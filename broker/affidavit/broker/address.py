@@ -22,19 +22,26 @@ from affidavit.broker.wire.port import AddressCheck
 
 class AddressClass(StrEnum):
     NEVER = "never"
-    """Nothing is sent there, whoever gives leave: link-local, multicast, unspecified, disguised."""
+    """Nothing is sent there, whoever gives leave: link-local, multicast, unspecified, a cloud's metadata, disguised."""
     LOOPBACK = "loopback"
     PRIVATE = "private"
     PUBLIC = "public"
 
 
+# Where clouds hand a machine its credentials, beside the link-local addresses: Alibaba, Oracle, Azure's host agent; AWS
+# (instances, pods), Google. They lie in ranges for which leave can be given (docs/decisions, 0015).
+_METADATA_V4 = ("100.100.100.200/32", "192.0.0.192/32", "168.63.129.16/32")
+_METADATA_V6 = ("fd00:ec2::254/128", "fd00:ec2::23/128", "fd20:ce::254/128")
+
 _V4_CLASSES = (
     (AddressClass.NEVER, ("0.0.0.0/8", "169.254.0.0/16", "224.0.0.0/4", "255.255.255.255/32")),
+    (AddressClass.NEVER, _METADATA_V4),
     (AddressClass.LOOPBACK, ("127.0.0.0/8",)),
     (AddressClass.PRIVATE, ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10")),
 )
 _V6_CLASSES = (
     (AddressClass.NEVER, ("::/128", "fe80::/10", "ff00::/8")),
+    (AddressClass.NEVER, _METADATA_V6),
     (AddressClass.LOOPBACK, ("::1/128",)),
     (AddressClass.PRIVATE, ("fc00::/7",)),
 )
