@@ -22,7 +22,7 @@ from affidavit.broker.address import Binding, Leave, address_check, check_litera
 from affidavit.broker.advice import Operation
 from affidavit.broker.approval import Borrowed, mode_of
 from affidavit.broker.batch import NoItems, item_keys, reduced
-from affidavit.broker.bound import Bound, HttpBound, SshBound
+from affidavit.broker.bound import Bound, HttpBound, SshBound, validated
 from affidavit.broker.card import SSH, Card, CredentialShown, Notice, NoticeKind
 from affidavit.broker.card import Scope as CardScope
 from affidavit.broker.contract import (
@@ -172,7 +172,7 @@ def admitted(core: Core, session: Session, at: Micros, bound: Bound, *, may_ask:
         core.last_used = core.clock.boot()
     invocation_id = new_invocation_id(at)
     spooled = core.spool.put(invocation_id, bound) if isinstance(bound, HttpBound | SshBound) else None
-    return Admitted(invocation_id, at, bound, _validated(bound, spooled), asks, permit)
+    return Admitted(invocation_id, at, bound, validated(bound, spooled), asks, permit)
 
 
 # -- repeats
@@ -822,37 +822,6 @@ def _check_limits(core: Core, session: Session, *, asks: bool) -> None:
 
 
 # -- what is recorded and shown
-
-
-def _validated(bound: Bound, spooled: dict[str, Any] | None) -> ev.PreflightValidated:
-    texts = bound.answers
-    return ev.PreflightValidated(
-        target=bound.shown,
-        effect=bound.effect,
-        idempotent=bound.idempotent,
-        contract_id=bound.contract_id,
-        contract_digest=bound.contract_digest,
-        effect_digest=bound.effect_digest,
-        fingerprint=bound.fingerprint if bound.newcomer is None else None,
-        mode=bound.mode,
-        attempts_limit=bound.attempts_limit,
-        answers={
-            "binds_retries": texts.binds_retries.text,
-            "lookup": texts.lookup.text,
-            "on_connection_death": texts.on_connection_death.text,
-        },
-        credential_id=bound.credential_id,
-        credential_name=bound.credential.name if bound.credential else None,
-        credential_version=bound.credential_version,
-        injection=bound.injection,
-        key=bound.key,
-        key_scope=bound.key_scope,
-        key_retention_s=bound.key_retention_s,
-        lookup=bound.lookup,
-        title=bound.title,
-        spool=spooled,
-        items=bound.items,
-    )
 
 
 def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+from affidavit.broker import events as ev
 from affidavit.broker.card import Answers, Notice
 from affidavit.broker.contract import Contract
 from affidavit.broker.fingerprint import (
@@ -196,3 +197,35 @@ class SshBound(Bound):
             contract_digest=self.contract_digest,
             idempotency_key=self.key,
         )
+
+
+def validated(bound: Bound, spooled: dict[str, Any] | None = None) -> ev.PreflightValidated:
+    """The record of what is bound; `spooled` says where its request is kept."""
+    texts = bound.answers
+    return ev.PreflightValidated(
+        target=bound.shown,
+        effect=bound.effect,
+        idempotent=bound.idempotent,
+        contract_id=bound.contract_id,
+        contract_digest=bound.contract_digest,
+        effect_digest=bound.effect_digest,
+        fingerprint=bound.fingerprint if bound.newcomer is None else None,
+        mode=bound.mode,
+        attempts_limit=bound.attempts_limit,
+        answers={
+            "binds_retries": texts.binds_retries.text,
+            "lookup": texts.lookup.text,
+            "on_connection_death": texts.on_connection_death.text,
+        },
+        credential_id=bound.credential_id,
+        credential_name=bound.credential.name if bound.credential else None,
+        credential_version=bound.credential_version,
+        injection=bound.injection,
+        key=bound.key,
+        key_scope=bound.key_scope,
+        key_retention_s=bound.key_retention_s,
+        lookup=bound.lookup,
+        title=bound.title,
+        spool=spooled,
+        items=bound.items,
+    )

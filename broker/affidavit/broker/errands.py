@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from affidavit.broker import events as ev
 from affidavit.broker.address import Binding, Leave, address_check, check_form, check_literal, leave
 from affidavit.broker.approval import Borrowed
-from affidavit.broker.bound import Bound, HttpBound, SshBound
+from affidavit.broker.bound import Bound, HttpBound, SshBound, validated
 from affidavit.broker.contract import DEFAULT_READ, answers
 from affidavit.broker.contract.pattern import UrlPattern
 from affidavit.broker.fingerprint import (
@@ -122,7 +122,7 @@ class Errands:
             asked=_asked(bound),
             refers_to=errand.refers_to or cause.invocation_id,
         )
-        _, receipt = core.projection.record(invocation_id, accepted, _validated(bound), at=at)
+        _, receipt = core.projection.record(invocation_id, accepted, validated(bound), at=at)
         work: HttpWork | SshWork
         if isinstance(errand, Errand):
             assert isinstance(bound, HttpBound)
@@ -284,22 +284,3 @@ def _asked(bound: HttpBound | SshBound) -> dict[str, Any]:
         "headers": [name for name, _ in bound.headers],
         "body_bytes": len(bound.body),
     }
-
-
-def _validated(bound: Bound) -> ev.PreflightValidated:
-    return ev.PreflightValidated(
-        target=bound.shown,
-        effect=bound.effect,
-        idempotent=bound.idempotent,
-        contract_id=bound.contract_id,
-        contract_digest=bound.contract_digest,
-        effect_digest=bound.effect_digest,
-        fingerprint=bound.fingerprint,
-        mode=bound.mode,
-        attempts_limit=bound.attempts_limit,
-        credential_id=bound.credential_id,
-        credential_name=bound.credential.name if bound.credential is not None else None,
-        credential_version=bound.credential_version,
-        injection=bound.injection,
-        title=bound.title,
-    )
