@@ -149,6 +149,12 @@ NO_CONTRACT = replace(
     reason="Look: \u202edesrever\u202c and\nmore " + "words " * 40,
 )
 LONG = replace(WRITE, body=json.dumps({"rows": list(range(600))}).encode())
+CHANGED = replace(
+    WRITE,
+    url="https://api.example.com/v1/refunds?expand=charge&notify=false",
+    last_url=WRITE.url,
+    notices=(Notice(NoticeKind.FIRST_CONTACT), Notice(NoticeKind.CONTRACT_FIRST_USE)),
+)
 NEW_KEY = replace(
     WRITE,
     reason="Worker stopped taking refund jobs",

@@ -61,6 +61,7 @@ def main(folder: Path, scale: float) -> None:
         "write-twins": (cards.TWINS, 91, None),
         "read": (cards.READ, 72, None),
         "passphrase": (cards.PASSPHRASE, 80, passphrase),
+        "changed": (cards.CHANGED, 102, None),
         "newkey": (cards.NEW_KEY, 110, None),
         "newkey-other": (cards.NEW_KEY, 110, pasted),
         "expiring": (cards.WRITE, 9, None),

@@ -13,7 +13,7 @@ from affidavit.broker.session import Claim, Process, Provenance, Session
 from affidavit.broker.terms import ApprovalMode, InvocationId
 from affidavit.gui import texts
 from affidavit.gui.card_view import CardView, card_view
-from affidavit.gui.runs import Line, Mark, plain
+from affidavit.gui.runs import Line, Mark, Run, plain
 
 
 def view(card: Card) -> CardView:
@@ -114,6 +114,36 @@ def test_a_punycode_host_is_shown_as_such_with_its_name_beside_it() -> None:
     shown = view(replace(cards.WRITE, url="https://xn--bcher-kva.example/", headers=()))
     assert lines(shown) == ["https://xn--bcher-kva.example/", "shown as bücher.example"]
     assert lines(view(replace(cards.WRITE, url="https://xn--a.example/", headers=()))) == ["https://xn--a.example/"]
+
+
+@pytest.mark.parametrize(
+    ("url", "changed"),
+    [
+        ("https://h/v1/refunds/7?a=1&b=2", []),
+        ("https://h/v1/refunds/8?a=1&b=2", ["8"]),
+        ("https://h/v1/refunds/7/undo?a=1&b=2", ["undo"]),
+        ("https://h/v2/refunds/7?b=2&a=1", ["v2"]),
+        ("https://h/v1/refunds/7?a=1&b=3&c", ["b", "=", "3", "c"]),
+        ("https://h/v1/refunds/7", []),
+        ("https://h", []),
+    ],
+)
+def test_what_differs_from_the_last_approved_call_is_underlined(url: str, changed: list[str]) -> None:
+    card = replace(cards.WRITE, url=url, headers=(), last_url="https://h/v1/refunds/7?a=1&b=2")
+    shown = view(card)
+    assert "".join(lines(shown)) == url
+    assert [run.text for line in shown.target.lines for run in line if run.changed] == changed
+    assert shown.target.changed.endswith(": " + ", ".join(changed)) if changed else shown.target.changed == ""
+
+
+def test_without_an_approved_call_before_nothing_is_underlined() -> None:
+    shown = view(replace(cards.WRITE, last_url=None)).target
+    assert not any(run.changed for line in shown.lines for run in line)
+
+
+def test_a_hidden_character_that_is_new_is_an_underlined_chip() -> None:
+    shown = view(replace(cards.WRITE, url="https://h/a\u202e", headers=(), last_url="https://h/a")).target
+    assert [run for line in shown.lines for run in line if run.changed][-1] == Run("U+202E", Mark.CHIP, changed=True)
 
 
 def test_headers_are_shown_but_for_a_type_that_the_body_line_says() -> None:

@@ -222,6 +222,32 @@ def test_names_are_interned_once_also_after_a_restart(home, row):
         reader.name(99)
 
 
+def test_a_name_that_a_row_had_is_found_and_no_other(journal, reader, row):
+    origin = Name("origin", "https://one.example \u2713")
+    assert reader.name_id(origin) is None
+    put(journal, row(origin=origin, terms=Name("terms", "a b")))
+    view = reader.action("act_1")
+    assert view is not None
+    assert (reader.name_id(origin), reader.name_id(Name("terms", "a b"))) == (view.origin, view.terms)
+    assert view.origin != view.terms
+    assert reader.name_id(Name("target", origin.text)) is None
+    assert reader.name_id(Name("origin", "https://one.example")) is None
+
+
+def test_the_newest_under_a_contract_among_the_newest_of_all(journal, reader, row):
+    for n in range(8):
+        put(journal, row(f"act_{n}", contract=Name("contract", "odd" if n % 2 else "even")), barrier=False)
+    journal.flush().wait(WAIT_S)
+    even = reader.name_id(Name("contract", "even"))
+    assert ids(reader.newest_under(even, among=100, limit=3)) == ["act_6", "act_4", "act_2"]
+    assert ids(reader.newest_under(even, among=3, limit=3)) == ["act_6"]
+    assert reader.newest_under(99, among=100, limit=3) == ()
+
+
+def test_nothing_is_newest_in_an_empty_journal(journal, reader):
+    assert reader.newest_under(1, among=100, limit=3) == ()
+
+
 def test_a_name_may_be_written_back_as_its_integer(journal, reader, row):
     """By who has only the view, while its text is sealed."""
     put(journal, row(target=Name("target", "https://one.example")))

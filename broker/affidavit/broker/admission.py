@@ -44,6 +44,7 @@ from affidavit.broker.lookup import query
 from affidavit.broker.moment import after, new_invocation_id, new_operation_id
 from affidavit.broker.oauth2 import is_token_url
 from affidavit.broker.outcome import Invocation, Meaning
+from affidavit.broker.precedent import firsts, last_url
 from affidavit.broker.redirect import NotFollowed, Step
 from affidavit.broker.refusal import Refused
 from affidavit.broker.request import BodyGiven, Header, HttpAsk, check_headers, check_method
@@ -852,9 +853,10 @@ def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
         mode=bound.mode,
         scopes=(CardScope.ONCE, CardScope.SESSION) if session_scope else (CardScope.ONCE,),
         preselected=CardScope.SESSION if session_scope and bound.effect is Effect.READ else CardScope.ONCE,
-        notices=bound.notices,
+        notices=(*bound.notices, *firsts(core.projection, bound)),
         tick=bound.tick,
         asked_at=now,
+        last_url=last_url(core.projection, bound),
         grant_until=after(now, core.limits.grant_s) if session_scope else None,
         repeats=bound.repeats,
     )

@@ -126,6 +126,8 @@ class Card:
     asked_at: Micros
     grant_until: Micros | None = None
     expires_at: Micros | None = None
+    last_url: str | None = None
+    """Of the last call of this route that a person approved."""
     repeats: int = 0
     """How many repeats of the same request this decision approves with it; the button names them."""
 

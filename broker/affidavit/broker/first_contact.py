@@ -85,13 +85,15 @@ class FirstContact:
             fingerprint=self._key.fingerprint,
             next_host=bound.newcomer.entry.name if bound.newcomer is not None else None,
         )
+        is_target = entry.name == bound.host
+        notices = [each for each in card.notices if not is_target or each.kind is not NoticeKind.FIRST_CONTACT]
         return replace(
             card,
             scopes=(Scope.ONCE,),
             preselected=Scope.ONCE,
             grant_until=None,
             repeats=0,
-            notices=(*card.notices, Notice(NoticeKind.NEW_HOST_KEY, host_key=shown)),
+            notices=(*notices, Notice(NoticeKind.NEW_HOST_KEY, host_key=shown)),
         )
 
     async def pin(self) -> None:

@@ -8,7 +8,7 @@ vault is open, else from their clear columns (`Invocation.partial`). Owned by th
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from operator import attrgetter
@@ -55,6 +55,8 @@ class _Clear:
     effect: str | None
     key: str | None
     program: str | None
+    origin: Name | int | None = None
+    terms: Name | int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +318,8 @@ class Projection:
             effect=view.effect_digest,
             key=view.key_digest,
             program=view.program_digest,
+            origin=view.origin,
+            terms=view.terms,
         )
         receipt = _Durable()
         if self.opener is None:
@@ -329,6 +333,8 @@ class Projection:
     def _clear(self, inv: Invocation, before: _Held | None) -> _Clear:
         """What stands for the texts of `inv`: as before where they are as before, or are sealed to us."""
         if before is not None and (inv.partial or _texts(inv) == _texts(before.inv)):
+            if inv.dispatched and not before.inv.dispatched:
+                return replace(before.clear, origin=origin_name(inv.target), terms=_terms_name(inv))
             return before.clear
         target = None
         if inv.target is not None:
@@ -341,7 +347,27 @@ class Projection:
             effect=self._digest("effect", inv.effect_digest) if inv.effect_digest else None,
             key=self._digest("key", inv.key) if inv.key else None,
             program=self._digest("program", inv.program) if inv.program else None,
+            origin=origin_name(inv.target) if inv.dispatched else None,
+            terms=_terms_name(inv) if inv.dispatched else None,
         )
+
+
+def origin_name(target: Mapping[str, Any] | None) -> Name | None:
+    """Where a target (`evidence.target`) is: scheme, host and port of a URL, or the entry of an SSH host."""
+    if target is None:
+        return None
+    if target.get("kind") == "ssh":
+        return Name("origin", f"ssh://{target['host']}")
+    return Name("origin", "/".join(str(target.get("url", "")).split("/", 3)[:3]))
+
+
+def terms_name(contract_id: str, contract_digest: str) -> Name:
+    """A contract as it reads: another text of the same id is another."""
+    return Name("terms", f"{contract_id} {contract_digest}")
+
+
+def _terms_name(inv: Invocation) -> Name | None:
+    return terms_name(inv.contract_id, inv.contract_digest) if inv.contract_id and inv.contract_digest else None
 
 
 _texts = attrgetter("target", "agent", "contract_id", "request_fingerprint", "effect_digest", "key", "program")
@@ -391,6 +417,8 @@ def _columns(inv: Invocation, clear: _Clear) -> ActionRow:
         target=clear.target,
         agent=clear.agent,
         contract=clear.contract,
+        origin=clear.origin,
+        terms=clear.terms,
     )
 
 

@@ -22,7 +22,7 @@ from affidavit.gui import figures, texts
 from affidavit.gui.arming import Needs, Step
 from affidavit.gui.body_lines import Body, body
 from affidavit.gui.host_key import HostKeyView
-from affidavit.gui.runs import Line, Mark, Run, plain, revealed
+from affidavit.gui.runs import Line, Mark, Run, plain, revealed, underlined
 
 _NO_CONTRACT: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {
@@ -80,6 +80,8 @@ class TargetView:
     method: str
     lines: tuple[Line, ...]
     host: str
+    changed: str = ""
+    """What of it is underlined, in a sentence; empty where nothing is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -353,33 +355,49 @@ def _target(card: Card, shown: Body | None) -> TargetView:
     if found is None:
         return TargetView(card.method, (revealed(card.url, Mark.STRONG),), plain(revealed(card.url)))
     scheme, user, host, port, path, query, rest = found.groups()
+    last = _URL.fullmatch(card.last_url) if card.last_url is not None else None
     lines: list[Line] = [
         (
             *revealed(scheme, Mark.FAINT),
             *revealed(user, Mark.STRONG),
             *revealed(host, Mark.STRONG),
             *revealed(port, Mark.STRONG),
-            *revealed(path),
+            *_path(path, path if last is None else last[5]),
         )
     ]
     if query or rest:
-        lines.append((*_query(query), *revealed(rest)))
+        lines.append((*_query(query, query if last is None else last[6]), *revealed(rest)))
+    marked = [plain((run,)) for line in lines for run in line if run.changed]
     decoded = _decoded(host)
     if decoded is not None:
         before, _, after = texts.TARGET_DECODED.partition("{decoded}")
         lines.append((Run(before, Mark.FAINT), *revealed(decoded, Mark.SECOND), Run(after, Mark.FAINT)))
     lines.extend(_header(name, value) for name, value in card.headers if not _said_below(name, value, shown))
-    return TargetView(plain(revealed(card.method)), tuple(lines), plain(revealed(host + port)))
+    changed = texts.TARGET_CHANGED.format(parts=", ".join(marked)) if marked else ""
+    return TargetView(plain(revealed(card.method)), tuple(lines), plain(revealed(host + port)), changed)
 
 
-def _query(query: str) -> Line:
+def _path(path: str, before: str) -> Line:
+    """The path, the segments underlined that are not where they were in `before`."""
+    if path == before:
+        return revealed(path)
+    was = before.split("/")
+    runs: list[Run] = []
+    for n, segment in enumerate(path.split("/")):
+        runs.extend(revealed("/" if n else ""))
+        runs.extend(revealed(segment) if was[n : n + 1] == [segment] else underlined(revealed(segment)))
+    return tuple(runs)
+
+
+def _query(query: str, before: str) -> Line:
+    """The query, the pairs underlined that `before` did not have."""
+    was = before[1:].split("&")
     runs: list[Run] = []
     for n, pair in enumerate(query[1:].split("&")):
         key, equals, value = pair.partition("=")
+        shown = (*revealed(key, Mark.SECOND), *revealed(equals, Mark.FAINT), *revealed(value, Mark.VALUE))
         runs.append(Run("&" if n else "?", Mark.FAINT))
-        runs.extend(revealed(key, Mark.SECOND))
-        runs.extend(revealed(equals, Mark.FAINT))
-        runs.extend(revealed(value, Mark.VALUE))
+        runs.extend(shown if pair in was else underlined(shown))
     return tuple(runs) if query else ()
 
 

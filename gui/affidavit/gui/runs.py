@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum, auto
 
 
@@ -29,6 +29,8 @@ class Mark(Enum):
 class Run:
     text: str
     mark: Mark = Mark.TEXT
+    changed: bool = False
+    """Underlined: not as in the last approved call."""
 
 
 Line = tuple[Run, ...]
@@ -66,6 +68,11 @@ def revealed(text: str, mark: Mark = Mark.TEXT) -> Line:
     if start < len(text):
         runs.append(Run(text[start:], mark))
     return tuple(runs)
+
+
+def underlined(line: Line) -> Line:
+    """The same runs, as changed ones."""
+    return tuple(replace(run, changed=True) for run in line)
 
 
 def plain(line: Iterable[Run]) -> str:

@@ -476,6 +476,7 @@ CLAIM_NO_REASON: Final = "It gave no reason."
 
 # The card: target and body
 TARGET_NAME: Final = "Target"
+TARGET_CHANGED: Final = "Target, underlined where it differs from the last approved call of this route: {parts}"
 TARGET_DECODED: Final = "shown as {decoded}"
 BODY_NAME: Final = "Body"
 BODY_NONE: Final = "No body"

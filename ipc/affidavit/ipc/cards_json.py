@@ -25,6 +25,7 @@ def card(shown: Card, *, body: bool) -> dict[str, Any]:
         "title": shown.title,
         "method": shown.method,
         "url": shown.url,
+        "last_url": shown.last_url,
         "headers": [list(pair) for pair in shown.headers],
         "body": _body(shown, whole=body),
         "credential": None

@@ -21,7 +21,7 @@ UNKNOWN_STATE = "unknown"
 class Name:
     """A name that is clear as a small integer only; its text is sealed once per journal."""
 
-    kind: Literal["target", "agent", "contract"]
+    kind: Literal["target", "agent", "contract", "origin", "terms"]
     text: str
 
 
@@ -80,6 +80,10 @@ class ActionRow(ActionFacts):
     agent: Name | int | None = None
     contract: Name | int | None = None
     """An integer is a name interned before, written back by who cannot read its text."""
+    origin: Name | int | None = None
+    """Where it was dispatched to; none before. So a name that is known is a place that something went to."""
+    terms: Name | int | None = None
+    """Under which contract's text it was dispatched; none before."""
 
     def columns(self) -> ActionRow:
         """Itself: a row that is made already (`Row`)."""
@@ -105,9 +109,11 @@ class ActionView(ActionFacts):
     target: int | None = None
     agent: int | None = None
     contract: int | None = None
+    origin: int | None = None
+    terms: int | None = None
 
 
-NAMES = ("target", "agent", "contract")
+NAMES = ("target", "agent", "contract", "origin", "terms")
 
 CHANGING = ("operation_id", "state", "effect_digest", "key_digest", "program_digest")
 """Columns under an index, besides the id: each is rewritten only when its value changes, or its index page would be."""

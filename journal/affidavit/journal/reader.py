@@ -5,14 +5,16 @@ Every query is answered whole and leaves no read transaction behind, or the writ
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from affidavit.journal import schema
-from affidavit.journal.action import COLUMNS, OPEN_STATES, UNKNOWN_STATE, ActionView, view
+from affidavit.journal.action import COLUMNS, OPEN_STATES, UNKNOWN_STATE, ActionView, Name, view
 from affidavit.journal.counts import Place, read_counts
+from affidavit.journal.keys import JournalKeys
 from affidavit.journal.record import Head, Record
 from affidavit.journal.sealing import SealedName
 from affidavit.journal.sqlcipher import Connection, Error, is_damage, open_database, translate
@@ -49,6 +51,7 @@ class Reader:
         """For `open`."""
         self._path = path
         self._key = key
+        self._keys = JournalKeys(key)
         self._turn = threading.Lock()
         self._connection: Connection | None = None
 
@@ -156,6 +159,17 @@ class Reader:
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
         return self._views(f"{_VIEW}{where} ORDER BY id DESC LIMIT ?", *values, limit)
 
+    def newest_under(self, contract: int, *, among: int, limit: int) -> tuple[ActionView, ...]:
+        """The newest invocations under the contract of this integer, newest first; only the `among` newest of all are
+        looked at, as no index serves this."""
+        newest = self._rows("SELECT max(id) FROM action")[0][0] or 0
+        return self._views(
+            f"{_VIEW} WHERE id > ? AND json_extract(facts, '$.contract') = ? ORDER BY id DESC LIMIT ?",
+            newest - among,
+            contract,
+            limit,
+        )
+
     def counts(self) -> dict[Place, int]:
         """How many invocations stand at each (phase, outcome)."""
         return {place: count for place, count in self._ask(read_counts).items() if count}
@@ -172,6 +186,12 @@ class Reader:
         if not rows:
             raise KeyError(name)
         return SealedName(*rows[0])
+
+    def name_id(self, name: Name) -> int | None:
+        """The integer of a name; None where no committed row ever had it."""
+        lookup = self._keys.name_lookup(name.kind, json.dumps(name.text).encode("ascii"))
+        rows = self._rows("SELECT id FROM name WHERE lookup = ?", lookup)
+        return int(rows[0][0]) if rows else None
 
     def blob(self, blob_id: str) -> bytes | None:
         rows = self._rows("SELECT data FROM blob WHERE id = ?", blob_id)

@@ -88,6 +88,14 @@ def test_a_card_of_a_new_host_shows_the_whole_key(next_host: str | None) -> None
     assert ("Nothing is sent yet: inner" in told) is (next_host is not None)
 
 
+def test_a_card_names_the_last_approved_url_where_it_is_another() -> None:
+    url = card()["url"]
+    for last, said in ((None, False), (url, False), (f"{url}/\u202e7", True)):
+        told = "\n".join(card_text.lines(card(last_url=last)))
+        assert (f"last approved on this route: {url}/<U+202E>7" in told) is said
+        assert ("last approved" in told) is said
+
+
 @pytest.fixture
 def carded(broker: ScriptedBroker) -> ScriptedBroker:
     broker.answers("approval.show", {"result": card()})

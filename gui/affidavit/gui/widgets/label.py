@@ -167,6 +167,8 @@ def _range(run: Run, at: int) -> QTextLayout.FormatRange:
         looks.setBackground(QColor(colours.ink))
     if run.mark in _STRONG:
         looks.setFontWeight(QFont.Weight.DemiBold)
+    if run.changed:
+        looks.setFontUnderline(True)
     made = QTextLayout.FormatRange()
     made.start, made.length, made.format = at, _utf16(run.text), looks
     return made

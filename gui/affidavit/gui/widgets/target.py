@@ -20,5 +20,5 @@ class TargetLines(QWidget):
         row.setSpacing(14)
         row.addWidget(MonoLabel(target.method, theme.MonoStyle.MONO_STRONG), 0, Qt.AlignmentFlag.AlignTop)
         lines = RunsLabel(target.lines, mono=True)
-        lines.setAccessibleDescription(texts.TARGET_NAME)
+        lines.setAccessibleDescription(target.changed or texts.TARGET_NAME)
         row.addWidget(lines, 1)

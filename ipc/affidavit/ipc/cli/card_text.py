@@ -48,6 +48,8 @@ def lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield from caller(card["session"], card["reason"])
     yield ""
     yield f"{escape(card['method'])} {escape(card['url'])}"
+    if (last := card.get("last_url")) not in (None, card["url"]):
+        yield f"  last approved on this route: {escape(last)}"
     for name, value in card["headers"]:
         yield f"  {escape(name)}: {escape(value)}"
     yield from body(card["body"])
