@@ -8,9 +8,10 @@ missing one takes its default, so that an old journal stays readable.
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from enum import StrEnum
+from operator import attrgetter
 from typing import Any, ClassVar, Union, get_args, get_origin, get_type_hints
 
 from affidavit.broker.terms import (
@@ -451,8 +452,8 @@ def decode(kind: Kind, payload: Mapping[str, Any]) -> Event:
 
 def _plain(value: Any) -> dict[str, Any]:
     out: dict[str, Any] = {}
-    for name, default in _defaults(type(value)):
-        v = getattr(value, name)
+    shape = _shape(type(value))
+    for name, default, v in zip(shape.names, shape.defaults, shape.values(value), strict=True):
         if v == default:
             continue
         if type(v) in _AS_IT_IS:
@@ -472,15 +473,28 @@ def _plain(value: Any) -> dict[str, Any]:
 _AS_IT_IS = frozenset({str, int, float, bool})
 """Types that JSON has, by far the most frequent; looked for first."""
 
-_DEFAULTS: dict[type[Any], tuple[tuple[str, Any], ...]] = {}
+
+@dataclass(frozen=True, slots=True)
+class _Shape:
+    """The fields of an event."""
+
+    names: tuple[str, ...]
+    defaults: tuple[Any, ...]
+    """MISSING, which equals no value, where there is none."""
+    values: Callable[[Any], tuple[Any, ...]]
 
 
-def _defaults(cls: type[Any]) -> tuple[tuple[str, Any], ...]:
-    """The fields of an event with their defaults; MISSING, which equals no value, where there is none."""
-    found = _DEFAULTS.get(cls)
+_SHAPES: dict[type[Any], _Shape] = {}
+
+
+def _shape(cls: type[Any]) -> _Shape:
+    found = _SHAPES.get(cls)
     if found is None:
-        found = tuple((f.name, {} if f.default_factory is dict else f.default) for f in fields(cls))
-        _DEFAULTS[cls] = found
+        given = fields(cls)
+        names = tuple(f.name for f in given)
+        defaults: tuple[Any, ...] = tuple({} if f.default_factory is dict else f.default for f in given)
+        values = attrgetter(*names) if len(names) > 1 else lambda event: (getattr(event, names[0]),)
+        found = _SHAPES[cls] = _Shape(names, defaults, values)
     return found
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from operator import attrgetter
 
 KIB = 1024
 MIB = 1024 * KIB
@@ -63,4 +64,8 @@ class Limits:
 
     def told(self) -> dict[str, float]:
         """As `session.hello` gives them."""
-        return {f.name: getattr(self, f.name) for f in fields(self)}
+        return dict(zip(_NAMES, _values(self), strict=True))
+
+
+_NAMES = tuple(f.name for f in fields(Limits))
+_values = attrgetter(*_NAMES)

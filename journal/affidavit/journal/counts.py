@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Mapping
 
 from affidavit.journal.sqlcipher import Connection
 
@@ -23,7 +24,7 @@ WHERE tally IS NOT NULL AND seq > (SELECT segment FROM record ORDER BY seq DESC 
 """
 
 
-def encode_tally(changes: Counter[Place]) -> str | None:
+def encode_tally(changes: Mapping[Place, int]) -> str | None:
     """Changes as canonical JSON `[[phase, outcome, change], ...]`; None where nothing changed."""
     entries = [[*place, change] for place, change in changes.items() if change]
     if not entries:

@@ -7,9 +7,11 @@ running segment; it reads back nothing of what it sealed.
 from __future__ import annotations
 
 import json
-from collections import Counter, OrderedDict
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
+from typing import Any
 
 from affidavit.journal import faultpoint
 from affidavit.journal.action import CHANGING, COLUMNS, FACTS, NAMES, ActionRow, Name, Row, encode_facts
@@ -34,6 +36,7 @@ _INSERT = (
 )
 _UPDATE = "UPDATE OR ROLLBACK action SET phase = ?, outcome = ?, facts = ?, newest_record = ? WHERE id = ?"
 _UPDATE_STATE = _UPDATE.replace(" WHERE", ", state = ? WHERE")
+_facts, _changing = attrgetter(*FACTS), attrgetter(*CHANGING)
 _UPDATE_ONE = {column: f"UPDATE action SET {column} = ? WHERE id = ?" for column in CHANGING}  # noqa: S608
 
 
@@ -70,10 +73,9 @@ class Batch:
     @property
     def invocations(self) -> Iterable[str]:
         """Those that have a row or a record here, each once, in order."""
-        named = [row.invocation_id for row in self.rows]
-        return dict.fromkeys(
-            [*named, *(draft.invocation_id for draft in self.drafts if draft.invocation_id is not None)]
-        )
+        named = dict.fromkeys([row.invocation_id for row in self.rows])
+        named |= dict.fromkeys([draft.invocation_id for draft in self.drafts if draft.invocation_id is not None])
+        return named
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +134,8 @@ class Ledger:
         self._segment: tuple[int, SegmentKey] | None = None
         self._names: OrderedDict[Name, int] = OrderedDict()
         self._rows: OrderedDict[str, _Known] = OrderedDict()
+        self._linked: list[tuple[Any, ...]] = []
+        """The transaction's records so far: all of them are inserted by one call, at its end."""
         self.standing = self._stand()
         """As of the last commit; any thread may look."""
 
@@ -156,6 +160,8 @@ class Ledger:
         for batch in batches:
             self._write(batch, change)
             self._end_segment(batch)
+        self._connection.executemany(_APPEND, self._linked)
+        self._linked.clear()
         _reach("before", batches)
         execute("COMMIT")
         _reach("after", batches)
@@ -180,10 +186,10 @@ class Ledger:
         execute = self._connection.execute
         if batch.opens:
             self._open_segment(batch)
-        places: Counter[Place] = Counter()
+        places: dict[Place, int] = {}
         for invocation_id in batch.invocations:
             if invocation_id not in change.linked:
-                places.update(self._write_row(invocation_id, change))
+                self._write_row(invocation_id, change, places)
         tally = self._count(places)
         for draft, seq in zip(batch.drafts, batch.receipt.seqs, strict=True):
             previous = None
@@ -196,21 +202,24 @@ class Ledger:
         for blob_id in batch.deletes:
             execute("DELETE FROM blob WHERE id = ?", (blob_id,))
 
-    def _write_row(self, invocation_id: str, change: _Change) -> Counter[Place]:
-        """Write an invocation's row, if it has one, as it is at the transaction's end; return what that does to the
-        counts."""
+    def _write_row(self, invocation_id: str, change: _Change, places: dict[Place, int]) -> None:
+        """Write an invocation's row, if it has one, as it is at the transaction's end; count it where it stands."""
         known = self._find(invocation_id)
         row = change.rows.get(invocation_id)
         if row is None and known is None:
-            return Counter()  # its records stay unlinked, under an index of their own
+            return  # its records stay unlinked, under an index of their own
         change.linked[invocation_id] = known.newest_record if known else 0
         newest = change.newest.get(invocation_id, change.linked[invocation_id])
         if row is not None:
-            return self._upsert(row.columns(), known, newest)
+            self._upsert(row.columns(), known, newest)
+            if known is not None:
+                places[known.place] = places.get(known.place, 0) - 1
+            place = self._rows[invocation_id].place
+            places[place] = places.get(place, 0) + 1
+            return
         assert known is not None
         self._connection.execute("UPDATE action SET newest_record = ? WHERE id = ?", (newest, known.id))
         self._keep(invocation_id, replace(known, newest_record=newest))
-        return Counter()
 
     def _open_segment(self, batch: Batch) -> None:
         key, sealed_key = new_segment_key(self._public_key)
@@ -237,21 +246,8 @@ class Ledger:
         if sealed is None:
             sealed = running[1].seal_payload(seq, header, canonical_json(draft.payload))
         hashed = record_hash(seq, header, sealed, self.head.hash)
-        self._connection.execute(
-            _APPEND,
-            (
-                seq,
-                draft.at,
-                draft.kind,
-                draft.invocation_id,
-                segment,
-                previous,
-                tally,
-                sealed,
-                self.head.hash,
-                hashed,
-            ),
-        )
+        clear = (seq, draft.at, draft.kind, draft.invocation_id, segment, previous, tally)
+        self._linked.append((*clear, sealed, self.head.hash, hashed))
         self.head = Head(seq, hashed)
 
     def _find(self, invocation_id: str) -> _Known | None:
@@ -271,24 +267,22 @@ class Ledger:
         if len(self._rows) > _CACHED_ROWS:
             self._rows.popitem(last=False)
 
-    def _upsert(self, row: ActionRow, known: _Known | None, newest_record: int) -> Counter[Place]:
-        """Write the row; return what that does to the counts."""
+    def _upsert(self, row: ActionRow, known: _Known | None, newest_record: int) -> None:
+        """Write the row."""
         execute = self._connection.execute
-        values = {fact: getattr(row, fact) for fact in FACTS}
+        values = dict(zip(FACTS, _facts(row), strict=True))
         for column in NAMES:
             if isinstance(values[column], Name):
                 values[column] = self._intern(values[column])
         facts = encode_facts(values)
         place = row.phase, row.outcome
-        changing = tuple(getattr(row, column) for column in CHANGING)
-        changes: Counter[Place] = Counter({place: 1})
+        changing = _changing(row)
         if known is None:
             inserted = execute(_INSERT, (row.invocation_id, *changing, *place, facts, newest_record or None))
             number = inserted.lastrowid
             assert number is not None
         else:
             number = known.id
-            changes[known.place] -= 1
             changed = {
                 column: value
                 for column, value, held in zip(CHANGING, changing, known.changing, strict=True)
@@ -301,10 +295,10 @@ class Ledger:
             for column, value in changed.items():
                 execute(_UPDATE_ONE[column], (value, number))
         self._keep(row.invocation_id, _Known(number, newest_record, place, changing))
-        return changes
 
-    def _count(self, changes: Counter[Place]) -> str | None:
-        self._totals.update(changes)
+    def _count(self, changes: Mapping[Place, int]) -> str | None:
+        if changes:
+            self._totals.update(changes)
         return encode_tally(changes)
 
     def _intern(self, name: Name) -> int:
