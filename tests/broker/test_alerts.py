@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.recovery import HANG_UP, REFUSED, answer
 
+from affidavit.broker.alerts import KEPT
 from affidavit.broker.api import OperatorRefused
 from affidavit.broker.metrics import PLACES, Metrics
 from affidavit.broker.moment import rfc3339
@@ -59,6 +60,69 @@ async def test_the_operator_closes_an_alert_with_the_passphrase(world: Any) -> N
     head = core.projection.head_record()
     kinds = [r.kind for r in core.projection.reader.records_between(max(1, head - 20), head)]
     assert [k for k in kinds if k.startswith("ALERT")] == ["ALERT_RAISED", "ALERT_CLOSED"]
+
+
+async def marks(world: Any) -> int:
+    """How many alerts the journal holds open."""
+    core = world.broker.core
+    await core.projection.flush().durable()
+    return len(core.projection.reader.blob_ids("alert_", "alert_~", 2 * KEPT))
+
+
+async def close(world: Any, which: str) -> None:
+    (alert_id,) = [a["id"] for a in world.broker.core.status()["alerts"] if a["which"] == which]
+    await world.broker.operator.alert_close(alert_id, bytearray(b"a passphrase for tests"))
+
+
+async def test_what_is_open_outlives_a_restart_and_what_was_closed_does_not(world: Any) -> None:
+    world.script(answer(201))
+    session = world.session()
+    got = await world.ask(session, json={"a": 1}, operation_id="op-1")
+    await world.ask(session, json={"a": 2}, operation_id="op-1")
+    world.broker.core.alert("storage", "The disk was full.")
+    shown = world.broker.core.status()["alerts"]
+    await close(world, "storage")
+    assert await marks(world) == 1
+    for _ in range(2):
+        await world.stop()
+        await world.start()
+        assert alerts(world) == [], "what it says is sealed"
+        world.broker.core.alert("passphrase", "Five wrong ones.")
+        await world.unlock()
+        assert alerts(world) == [("mismatch", got["invocation_id"]), ("passphrase", None)], "the older first"
+        assert world.broker.core.status()["alerts"][0] | {"id": 1} == shown[0]
+        assert await marks(world) == 2, "the same one, raised again while locked, stands once"
+    await world.broker.operator.lock(why="test")
+    await world.unlock()
+    assert len(alerts(world)) == 2
+    await close(world, "mismatch")
+    await close(world, "passphrase")
+    await world.restart()
+    assert alerts(world) == []
+
+
+async def test_an_alert_about_what_lasts_stays_closed_and_one_about_an_event_comes_again(world: Any) -> None:
+    world.script(HANG_UP)
+    session = world.session()
+    await world.ask(session, json={"a": 1}, operation_id="op-1")
+    world.clock.ahead_s += 631
+    await world.ask(session, json={"a": 2}, operation_id="op-1")
+    for _ in range(2):
+        world.broker.core.sweep()
+        assert sorted(which for which, _ in alerts(world)) == ["mismatch", "recovery_deadline"]
+    await close(world, "recovery_deadline")
+    await close(world, "mismatch")
+    world.broker.core.sweep()
+    await world.ask(session, json={"a": 2}, operation_id="op-1")
+    assert [which for which, _ in alerts(world)] == ["mismatch"]
+
+
+async def test_the_oldest_alerts_give_way(world: Any) -> None:
+    for n in range(KEPT + 2):
+        world.broker.core.alert("storage", f"Number {n}.")
+    shown = world.broker.core.status()["alerts"]
+    assert (len(shown), shown[0]["says"]) == (KEPT, "Number 2.")
+    assert await marks(world) == KEPT
 
 
 async def test_metrics_count_phase_and_outcome_apart_and_move_with_later_evidence(world: Any) -> None:

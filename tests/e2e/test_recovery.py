@@ -239,3 +239,21 @@ def test_two_workers_one_lease_and_the_first_wakes_late(home: Home, gate: Gate) 
     assert len(gate.arrivals) == 2
     assert len(gate.effects) == 1
     assert home.intact()
+
+
+def test_an_alert_outlives_a_kill_until_the_operator_closes_it(ruled: Home, world: World, ledger: Ledger) -> None:
+    """R67: one operation id with two contents; listed on the terminal, closed with the passphrase."""
+    operation = new_operation()
+    with ruled.serve() as broker:
+        ask(broker, "plain", operation)
+        assert said(ask(broker, "plain", operation, json={"a": 2}))[1] == "IDEMPOTENCY_MISMATCH"
+        ruled.run("action", "list", "--json")  # whatever was appended is durable now
+        broker.kill()
+    with ruled.serve():
+        (alert,) = ruled.run("alert", "list", "--json").json["alerts"]
+        assert alert["which"] == "mismatch"
+        assert ruled.run("alert", "close", str(alert["id"]), lines=("wrong",)).status == 4
+        assert ruled.operate("alert", "close", str(alert["id"])).status == 0
+        assert ruled.run("alert", "list").out == "No alert is open.\n"
+    assert len(ledger.effects) == 1
+    assert ruled.intact()

@@ -142,6 +142,12 @@ def test_blobs_come_with_their_record_and_can_be_deleted(journal, reader, draft)
     assert reader.head().seq == 2
 
 
+def test_a_blob_may_be_named_by_its_record(journal, reader, draft):
+    receipt = journal.append([draft()], blobs=lambda seqs: [Blob(f"mark_{seqs[0]}", b"")], barrier=True)
+    receipt.wait(WAIT_S)
+    assert reader.blob_ids("mark_", "mark_~") == (f"mark_{receipt.seqs[0]}",)
+
+
 def test_ids_of_blobs_come_in_order_a_window_at_a_time(journal, reader, draft):
     names = ["b.2", "a.1", "c.3", "b.1"]
     journal.append([draft()], blobs=[Blob(name, b"") for name in names], barrier=True).wait(WAIT_S)

@@ -105,7 +105,7 @@ class Core:
         self.sessions: dict[SessionId, Session] = {}
         self.session_actions: dict[SessionId, int] = {}
         self.lives: dict[InvocationId, Live] = {}
-        self.alerts = Alerts(self.projection, clock, self.changed)
+        self.alerts = Alerts(self.projection, journal, clock, self.changed)
         self.stopping = False
         self.unlock_wanted = 0
         """How often the operator's window should have been raised: agents asked while the vault was locked."""
@@ -319,7 +319,7 @@ class Core:
         for inv in self.unknown_operations():
             if inv.recovery_deadline is not None and is_over(self, self.projection.operation_of(inv)):
                 says = f"Operation {inv.operation_id} is unknown past its recovery deadline; a person must look."
-                self.alert("recovery_deadline", says, inv.invocation_id)
+                self.alerts.raise_("recovery_deadline", says, inv.invocation_id, lasting=True)
 
     def _poisoned_by_writer(self, reason: str) -> None:
         """On the journal's thread."""
@@ -340,6 +340,7 @@ class Core:
         self.projection.opener = opener
         self.apply_settings(opening=True)
         self.load_contracts(opening=True)
+        self.alerts.restore()
         self.projection.note(Kind.VAULT_OPENED, {"means": means}, barrier=True)
         self.unlocked.set()
         self.reconciler.resume()

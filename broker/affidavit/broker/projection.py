@@ -137,9 +137,23 @@ class Projection:
                 listener(row.inv)
         return folded[0].inv, receipt
 
-    def note(self, kind: Kind, payload: dict[str, Any], *, barrier: bool = False) -> Receipt:
-        """Append a record that belongs to no invocation."""
-        return self._journal.append([Draft(str(kind), None, payload, self._clock.wall())], barrier=barrier)
+    def note(
+        self,
+        kind: Kind,
+        payload: dict[str, Any],
+        *,
+        barrier: bool = False,
+        blobs: Callable[[Sequence[int]], Sequence[Blob]] | None = None,
+    ) -> Receipt:
+        """Append a record that belongs to no invocation; `blobs` go with it and may be named by its number."""
+        draft = Draft(str(kind), None, payload, self._clock.wall())
+        return self._journal.append([draft], barrier=barrier, blobs=blobs or ())
+
+    def noted(self, seq: int) -> tuple[Micros, dict[str, Any]] | None:
+        """When a record was appended, and its payload; None where it is sealed to us."""
+        record = self._reader.record(seq)
+        payload = self._payload(record) if record is not None else None
+        return (Micros(record.at), payload) if record is not None and payload is not None else None
 
     def flush(self) -> Receipt:
         """Make everything that was appended so far durable."""

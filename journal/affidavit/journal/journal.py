@@ -146,12 +146,13 @@ class Journal:
         project: Project | None = None,
         *,
         barrier: bool = False,
-        blobs: Sequence[Blob] = (),
+        blobs: Sequence[Blob] | Callable[[Sequence[int]], Sequence[Blob]] = (),
     ) -> Receipt:
         """Queue records, with the rows and blobs that belong to them, for one transaction.
 
-        `project` is called with the seqs before anything is queued; if it raises, no seq is used up. With `barrier`
-        the commit is made at once. On a poisoned journal the receipt raises; on a closed one this does.
+        `project`, and `blobs` where it is a function, are called with the seqs before anything is queued; if one
+        raises, no seq is used up. With `barrier` the commit is made at once. On a poisoned journal the receipt raises;
+        on a closed one this does.
         """
         if not drafts:
             raise ValueError("an append has at least one draft")
@@ -163,6 +164,7 @@ class Journal:
             first = self._next + opens
             seqs = tuple(range(first, first + len(drafts)))
             rows = tuple(project(seqs)) if project is not None else ()
+            made = blobs(seqs) if callable(blobs) else blobs
             if segment is None:
                 segment = self._segment = _Segment(self._next, now, 1)
             segment.records += len(drafts)
@@ -171,7 +173,7 @@ class Journal:
                 Receipt(seqs),
                 tuple(drafts),
                 rows,
-                tuple(blobs),
+                tuple(made),
                 segment=segment.number,
                 opens=opens,
                 opened_at=segment.opened_at,
