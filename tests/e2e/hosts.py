@@ -18,9 +18,11 @@ mode = "never"
 """
 
 
-def add_host(home: Home, name: str, address: str, *, port: int, user: str, host_key: str) -> None:
-    """`affidavit host add`, with the credential `key`."""
-    where = ("--address", address, "--port", str(port), "--user", user, "--credential", "key")
+def add_host(
+    home: Home, name: str, address: str, *, port: int, user: str, host_key: str, credential: str = "key"
+) -> None:
+    """`affidavit host add`."""
+    where = ("--address", address, "--port", str(port), "--user", user, "--credential", credential)
     ran = home.operate("host", "add", name, *where, "--host-key", host_key)
     assert ran.status == 0, ran
 

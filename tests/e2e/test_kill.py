@@ -62,6 +62,14 @@ class Flow:
     passed_by: tuple[str, ...] = ()
     """Named points of the code that are not on its way."""
 
+    @property
+    def rpc(self) -> str:
+        return "http.request"
+
+    def arrived(self, operation_id: str, world: World) -> int:
+        """How often it came to its target, once nothing of a broker that has ended is still to come."""
+        return len(world.practice.arrivals(operation_id))
+
     def params(self, home: Home, operation_id: str) -> dict[str, Any]:
         setting = home.setting
         port = setting.closed_port if self.closed else setting.practice_port
@@ -108,15 +116,22 @@ def named_points() -> list[str]:
 def play(broker: Broker, flow: Flow, operation_id: str) -> None:
     """All of a flow; ConnectionLost, or NotReachable, where the broker dies on the way."""
     with broker.agent() as agent:
-        given = answer(agent, "http.request", flow.params(broker.home, operation_id))
+        given = answer(agent, flow.rpc, flow.params(broker.home, operation_id))
         if flow.card is not None:
             decide(broker, given, flow.card)
             given = answer(agent, "action.wait", {"invocation_id": given["invocation_id"], "wait_s": LIMIT_S})
         if "result" in given:
-            body = given["http"]["body"]
-            digest = body["delivered_sha256"] or body["sha256"]
-            agent.call("result.ack", {"invocation_id": given["invocation_id"], "sha256": digest})
+            acknowledge(agent, given)
         agent.call("action.get", {"operation_id": operation_id, "events": True})  # makes all of it durable
+
+
+def acknowledge(agent: Client, given: Envelope) -> None:
+    """Every part of a result."""
+    shown = given.get("http") or given["ssh"]
+    for part in ("body", "stdout", "stderr"):
+        if part in shown:
+            digest = shown[part]["delivered_sha256"] or shown[part]["sha256"]
+            agent.call("result.ack", {"invocation_id": given["invocation_id"], "part": part, "sha256": digest})
 
 
 def decide(broker: Broker, pending: Envelope, decision: str) -> None:
@@ -216,7 +231,7 @@ def broken_claims(found: Found) -> Iterator[str]:
         proven = "committed" if "RESULT_COMMITTED" in found.kinds else "unknown"
     if found.outcome != proven:
         yield f"it says {found.outcome} where the records prove {proven}"
-    if proven == "committed" and "http" not in found.envelope:
+    if proven == "committed" and not {"http", "ssh"} & found.envelope.keys():
         yield "the committed result is not there"
 
 
@@ -233,8 +248,8 @@ def claims_after(point: str, own: Collection[str], found: Found) -> Iterator[str
 
 def sent_again(home: Home, agent: Client, flow: Flow, operation_id: str, found: Found, world: World) -> Iterator[str]:
     """The same operation once more: where it was dispatched, the record answers, and nothing is sent."""
-    again = answer(agent, "http.request", flow.params(home, operation_id))
-    arrived = len(world.practice.arrivals(operation_id))
+    again = answer(agent, flow.rpc, flow.params(home, operation_id))
+    arrived = flow.arrived(operation_id, world)
     if found.dispatched:
         assert found.envelope is not None
         if again["invocation_id"] != found.envelope["invocation_id"]:
@@ -259,7 +274,7 @@ def restarted(
     home: Home, flow: Flow, operation_id: str, world: World, *, point: str = "", own: Collection[str] = ()
 ) -> Iterator[str]:
     """Restart without the fault point, and hold all of the above against what is there."""
-    arrived = len(world.practice.arrivals(operation_id))
+    arrived = flow.arrived(operation_id, world)
     with home.serve() as broker, broker.agent() as agent:
         found = look(agent, arrived, operation_id)
         yield from broken_claims(found)

@@ -10,6 +10,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -100,16 +101,22 @@ class Sshd:
         """kill -9 of the listener and of every process that serves a connection; commands live on."""
         self._kill(self.servers())
 
+    def kill_servers(self) -> None:
+        """kill -9 of every process that serves a connection; the listener and commands live on."""
+        for pid in self.servers():
+            _kill_9(pid)
+
+    def is_done_with(self, mark: str) -> bool:
+        """No connection is served, and no command runs that has `mark` in its line."""
+        return not self.servers() and not any(mark in line for line in _command_lines())
+
     def servers(self) -> list[int]:
         """The processes that serve connections."""
         return [pid for pid in _descendants(self.process.pid) if _name(pid) == "sshd"]
 
     def _kill(self, others: list[int]) -> None:
         for pid in (self.process.pid, *others):
-            try:
-                os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
+            _kill_9(pid)
 
     def hop(self, **changes: object) -> SshHop:
         facts: dict[str, object] = {
@@ -144,6 +151,21 @@ def _descendants(pid: int) -> list[int]:
             child = int(stat.parent.name)
             found += [child, *_descendants(child)]
     return found
+
+
+def _kill_9(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _command_lines() -> Iterator[str]:
+    for file in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            yield file.read_text(errors="replace")
+        except OSError:
+            continue
 
 
 def _name(pid: int) -> str:
