@@ -46,7 +46,7 @@ RULES = {
     "plain": "",
     "seen": LOOKUP,
     "jobs": JOB,
-    "slow": JOB + "[deadlines]\nrecovery = '1s'\n",
+    "slow": JOB.replace('status_url = "/url"', 'url = "/working/{{result:/id}}"') + "[deadlines]\nrecovery = '5s'\n",
     "own": KEY + "[retry]\nautomatic = true\n",
 }
 
@@ -64,7 +64,7 @@ class Ledger:
             scripts[f"/{name}"] = self.apply
         scripts["/found"] = self.found
         scripts["/job"] = self.job
-        scripts["/working"] = lambda call: call.answer(200, b'{"state":"working"}')
+        scripts["/working/j2"] = lambda call: call.answer(200, b'{"state":"working"}')
 
     def apply(self, call: Call) -> None:
         key = call.arrival.header("Idempotency-Key")
@@ -77,7 +77,7 @@ class Ledger:
         if call.arrival.path == "/jobs":
             call.answer(202, b'{"id":"j1","url":"/job"}')
         elif call.arrival.path == "/slow":
-            call.answer(202, b'{"id":"j2","url":"/working"}')
+            call.answer(200, b'{"id":"j2"}')
         else:
             call.answer(201, b'{"id":1}')
 

@@ -178,6 +178,7 @@ def test_a_job_past_its_deadline_is_unknown_and_never_launched_again(ruled: Home
         accepted = ask(broker, "slow", operation)
         assert said(accepted) == ("committed", "JOB_ACCEPTED", "never")
         job = accepted["evidence"]["job"]["operation_id"]
+        world.target.calls("/working/j2")
         until(lambda: said(got(broker, job))[1] == "REMOTE_DEADLINE", "its recovery deadline")
         assert said(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
         with broker.operator() as operator:
