@@ -248,6 +248,7 @@ class ScriptedBroker:
 
     def __init__(self, stories: Sequence[Story] = (), **status: Any) -> None:
         self.stories = list(stories)
+        self.settled: list[Story] = []
         self.told: dict[str, Any] = {**READY, "unknown": len(self.stories), **status}
         self.calls: list[tuple[str, tuple[Any, ...]]] = []
         self.waiting: list[Card] = []
@@ -348,7 +349,7 @@ class ScriptedBroker:
         return {"closed": alert_id}
 
     async def action_get(self, invocation_id: InvocationId) -> Json:
-        for story in self.stories:
+        for story in (*self.stories, *self.settled):
             if story.invocation_id == invocation_id:
                 return story.envelope()
         raise OperatorRefused("not_known", "There is no such action.")

@@ -283,6 +283,9 @@ def test_a_refusal_has_our_sentence_and_the_brokers_remedy() -> None:
     assert unknown_view.refused("wrong_passphrase", "no", None) == (
         "The passphrase does not open the vault. Nothing was recorded."
     )
+    assert unknown_view.refused("conflict", "It was attested as committed in record 52.", None) == (
+        "It was attested as committed in record 52."
+    )
     assert unknown_view.refused("other", "It is so.", "Do this.") == "It is so. Do this."
 
 

@@ -230,6 +230,62 @@ def test_an_attestation_from_the_form_to_the_record(
     assert window._detail.form.draft() == Draft()
 
 
+def test_what_another_has_settled_is_seen_before_the_signature(
+    qtbot: QtBot, window: UnknownWindow, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    """R77: an operator resumes what another has settled."""
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE))
+    type_passphrase(qtbot, second, PASSPHRASE)
+
+    def settle(_api: OperatorApi) -> None:
+        (story,) = [each for each in broker.stories if each.invocation_id == REFUND]
+        story.attest(Outcome.REJECTED, "looked", None)
+        broker.stories.remove(story)
+        broker.settled.append(story)
+        broker.tell(unknown=3)
+
+    bridge.tell(settle)
+    sentence = "It was settled while you were reading: rejected, attested by operator. Record 47 says so."
+    qtbot.waitUntil(lambda: second.bar.said.text() == sentence)
+    assert not second.bar.passphrase.filled
+    assert not second.bar.passphrase.isEnabled()
+    assert not second.bar.sign.isEnabled()
+    assert second.focusWidget() is second.bar.back
+    qtbot.mouseClick(second.bar.back, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: window._look is None)
+    assert broker.calls == []
+
+
+def test_an_item_that_another_has_settled(
+    qtbot: QtBot, window: UnknownWindow, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, item="TS-112"), PRODUCTS)
+
+    def settle(_api: OperatorApi) -> None:
+        (story,) = [each for each in broker.stories if each.invocation_id == PRODUCTS]
+        story.attest(Outcome.COMMITTED, "looked", None, "TS-112")
+        broker.tell()
+
+    bridge.tell(settle)
+    qtbot.waitUntil(lambda: second.bar.said.text() == "This item was settled while you were reading: committed.")
+    assert window._list.current() == PRODUCTS
+
+
+def test_news_of_another_action_leaves_the_statement_alone(
+    qtbot: QtBot, window: UnknownWindow, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE))
+    type_passphrase(qtbot, second, PASSPHRASE)
+
+    def change(_api: OperatorApi) -> None:
+        broker.stories = [s for s in broker.stories if s.invocation_id != PRODUCTS]
+        broker.tell(unknown=3)
+
+    bridge.tell(change)
+    qtbot.waitUntil(lambda: window._list.model().rowCount() == 3)
+    assert second.bar.sign.isEnabled()
+
+
 def test_the_items_of_a_batch_are_read_one_by_one(window: UnknownWindow) -> None:
     detail = window._detail
     assert not detail._items.isVisible()

@@ -62,6 +62,10 @@ class SignWindow(QDialog):
         """The signature was refused: say why and take another passphrase."""
         self.bar.refused(sentence)
 
+    def overtaken(self, sentence: str) -> None:
+        """There is nothing left to sign: say why. Only going back is left."""
+        self.bar.overtaken(sentence)
+
     def done(self, result: int) -> None:
         self.bar.passphrase.clear()
         super().done(result)
@@ -91,6 +95,13 @@ class _SignBar(Bar):
         self.passphrase.entered.connect(self.sign.setFocus)
         self.sign.clicked.connect(self._give)
         self._changed()
+
+    def overtaken(self, sentence: str) -> None:
+        self.passphrase.clear()
+        self.passphrase.setEnabled(False)
+        self.said.setText(sentence)
+        self.sign.setAccessibleDescription(sentence)
+        self.back.setFocus()
 
     def refused(self, sentence: str) -> None:
         self.busy = False

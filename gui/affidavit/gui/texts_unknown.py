@@ -273,6 +273,8 @@ PASSPHRASE_NEEDED = "Type the vault passphrase to sign."  # noqa: S105 - words
 GO_BACK = "Go back"
 SIGN = "Sign statement"
 SIGN_ENTER = "Enter moves on to Sign statement. What you type is not read aloud."
+OVERTAKEN = "It was settled while you were reading: {outcome}, {source}. Record {record} says so."
+OVERTAKEN_ITEM = "This item was settled while you were reading: {outcome}."
 SIGNING = "The statement is being recorded."
 
 # --- Refusals ------------------------------------------------------------------------------------------------------
@@ -281,7 +283,6 @@ REFUSED = {
     "wrong_passphrase": "The passphrase does not open the vault. Nothing was recorded.",
     "locked": "The vault is locked. Nothing was recorded.",
     "not_known": "This action is not in the journal. Nothing was recorded.",
-    "conflict": "This action is settled already. Nothing was recorded.",
     "poisoned": "The journal cannot be written. Nothing was recorded.",
 }
 REFUSED_WITH_REMEDY = "{message} {remedy}"

@@ -14,12 +14,12 @@ from urllib.parse import urlsplit
 
 from affidavit.broker import events
 from affidavit.broker.api import Json
-from affidavit.broker.terms import Code, InvocationId, Outcome
+from affidavit.broker.terms import Code, InvocationId, Outcome, Source
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import timeline_view, times
 from affidavit.gui.figures import count
 from affidavit.gui.runs import Line, Mark, Run, plain, revealed
-from affidavit.gui.texts import OUTCOME
+from affidavit.gui.texts import OUTCOME, SOURCE
 from affidavit.gui.timeline_view import TimelineRow, seen
 from affidavit.ipc.methods import NOTE_CHARS
 
@@ -289,6 +289,29 @@ def attested(signed: Statement, record: int) -> str:
     if signed.item is not None:
         return texts.ATTEST_DONE_ITEM[signed.outcome].format(item=seen(signed.item), record=record)
     return texts.ATTEST_DONE[signed.outcome].format(record=record)
+
+
+def signable(statement: Statement, envelope: Json | None) -> bool:
+    """Whether what the statement is about is still unknown; `envelope` is its newest, None where it left the list."""
+    if envelope is None:
+        return False
+    if statement.item is None:
+        return bool(_facts(envelope).get("outcome") == Outcome.UNKNOWN)
+    unknown = [row.key for row in _items(_evidence(envelope)) if row.outcome is Outcome.UNKNOWN]
+    return statement.item in unknown
+
+
+def overtaken(statement: Statement, envelope: Json) -> str:
+    """The sentence where another source was faster: what it says, before anybody signs (R77)."""
+    evidence, facts = _evidence(envelope), _facts(envelope)
+    if statement.item is not None:
+        outcome = next(row.outcome for row in _items(evidence) if row.key == statement.item)
+        return texts.OVERTAKEN_ITEM.format(outcome=OUTCOME[outcome].lower())
+    return texts.OVERTAKEN.format(
+        outcome=OUTCOME[Outcome(facts["outcome"])].lower(),
+        source=SOURCE[Source(evidence["source"])],
+        record=(facts.get("settled") or {}).get("record") or evidence.get("result_record"),
+    )
 
 
 def refused(code: str, message: str, remedy: str | None) -> str:

@@ -13,7 +13,7 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import InvocationId
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import unknown_view
-from affidavit.gui.bridge import Answer, Bridge, Refused
+from affidavit.gui.bridge import Answer, Bridge, Done, Refused
 from affidavit.gui.second_look import SecondLook
 from affidavit.gui.status import Status
 from affidavit.gui.theme import FocusRing, TextStyle
@@ -141,6 +141,7 @@ class UnknownWindow(QWidget):
             self._envelopes = {InvocationId(e["invocation_id"]): e for e in answer.value}
             self._empty.say(texts.UNKNOWN_EMPTY, texts.UNKNOWN_EMPTY_NEXT)
             self._draw()
+            self._check_look()
         if self._stale:
             self._stale = False
             self.refresh()
@@ -187,6 +188,24 @@ class UnknownWindow(QWidget):
         look.finished.connect(self._look_closed)
         self._look = look
         look.open()
+
+    def _check_look(self) -> None:
+        """Where what is being signed was settled meanwhile, say so first."""
+        look = self._look
+        if look is None or look.bar.busy:
+            return
+        statement = look.statement
+        if not unknown_view.signable(statement, self._envelopes.get(statement.invocation_id)):
+            self._bridge.ask(
+                look,
+                lambda api: api.action_get(statement.invocation_id),
+                lambda answer: self._overtaken(look, answer),
+            )
+
+    @staticmethod
+    def _overtaken(look: SecondLook, answer: Answer[Json]) -> None:
+        if isinstance(answer, Done) and not unknown_view.signable(look.statement, answer.value):
+            look.overtaken(unknown_view.overtaken(look.statement, answer.value))
 
     @Slot()
     def _look_closed(self) -> None:
