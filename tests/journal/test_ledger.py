@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from tests.journal.conftest import WAIT_S, DraftOf, Home, RowOf
 
-from affidavit.journal import Draft, Journal, Name, Reader
+from affidavit.journal import ActionRow, Draft, Journal, Name, Reader
 from affidavit.journal import journal as journal_module
 
 NAMED = {"target": Name("target", "https://pay.example"), "agent": Name("agent", "one")}
@@ -50,6 +51,35 @@ def test_a_row_is_written_once_in_a_transaction(journal: Journal, reader: Reader
     kinds = [record.kind for record in reader.records("act_1")]
     assert kinds[4:] == ["sent", "noted", "complete", "committed"]
     assert reader.counts() == {(None, "committed"): 1, (None, "not_attempted"): 1}
+
+
+@dataclass
+class _AskedRow:
+    """A row that says when its columns are asked for."""
+
+    made: ActionRow
+    asked: list[str]
+
+    @property
+    def invocation_id(self) -> str:
+        return self.made.invocation_id
+
+    def columns(self) -> ActionRow:
+        self.asked.append(self.made.state)
+        return self.made
+
+
+def test_only_the_last_row_of_a_transaction_is_made(
+    journal: Journal, reader: Reader, draft: DraftOf, row: RowOf
+) -> None:
+    asked: list[str] = []
+    for state in ("accepted", "validated"):
+        journal.append([draft(state)], lambda _, s=state: [_AskedRow(row("act_1", s), asked)])
+    journal.append([draft("open")], lambda _: [_AskedRow(row("act_1", "open"), asked)], barrier=True).wait(WAIT_S)
+    assert asked == ["open"]
+    one = reader.action("act_1")
+    assert one is not None
+    assert one.state == "open"
 
 
 def test_records_after_the_row_in_one_transaction_are_linked_too(
