@@ -89,6 +89,12 @@ def test_what_is_about_the_connection() -> None:
     assert isinstance(found[None], RpcError)
 
 
+def test_a_line_that_is_no_json_is_no_answer() -> None:
+    talk = talking()
+    talk.ask([("a", None)], batch=False)
+    assert isinstance(talk.hear(b"HTTP/1.1 200 OK\r\n")[None], ConnectionLost)
+
+
 def test_an_endless_line_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(conversation, "ANSWER_BYTES", 100)
     talk = talking()

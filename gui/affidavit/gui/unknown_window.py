@@ -204,7 +204,7 @@ class UnknownWindow(QWidget):
 
     @staticmethod
     def _overtaken(look: SecondLook, answer: Answer[Json]) -> None:
-        if isinstance(answer, Done) and not unknown_view.signable(look.statement, answer.value):
+        if isinstance(answer, Done) and not look.bar.busy and not unknown_view.signable(look.statement, answer.value):
             look.overtaken(unknown_view.overtaken(look.statement, answer.value))
 
     @Slot()

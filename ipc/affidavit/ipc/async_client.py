@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from affidavit.ipc.client import agent_socket, connected
-from affidavit.ipc.conversation import Conversation
+from affidavit.ipc.conversation import Conversation, advance
 from affidavit.ipc.verdict import ClientError, ConnectionLost, NoAnswer, Verdict
 
 if TYPE_CHECKING:
@@ -82,18 +82,14 @@ class AsyncClient:
         await self._wire.closed.wait()
 
     async def _run(self, flow: Flow) -> Verdict:
-        try:
-            asked = next(flow)
-            while True:
-                try:
-                    answer = await self.call(*asked)
-                except ClientError as error:
-                    asked = flow.throw(error)
-                else:
-                    asked = flow.send(answer)
-        except StopIteration as end:
-            verdict: Verdict = end.value
-            return verdict
+        step = advance(flow)
+        while isinstance(step, tuple):
+            try:
+                answer = await self.call(*step)
+            except ClientError as error:
+                answer = error
+            step = advance(flow, answer)
+        return step
 
     async def _exchange(self, calls: Sequence[Call], timeout_s: float | None, *, batch: bool) -> list[Any]:
         limit_s = self.timeout_s if timeout_s is None else timeout_s

@@ -13,7 +13,7 @@ import stat
 import struct
 import time
 
-from affidavit.ipc.conversation import Conversation
+from affidavit.ipc.conversation import Conversation, advance
 from affidavit.ipc.verdict import (
     ActionFailed,
     ClientError,
@@ -186,18 +186,14 @@ class Client:
         self.close()
 
     def _run(self, flow: Flow) -> Verdict:
-        try:
-            asked = next(flow)
-            while True:
-                try:
-                    answer = self.call(*asked)
-                except ClientError as error:
-                    asked = flow.throw(error)
-                else:
-                    asked = flow.send(answer)
-        except StopIteration as end:
-            verdict: Verdict = end.value
-            return verdict
+        step = advance(flow)
+        while isinstance(step, tuple):
+            try:
+                answer = self.call(*step)
+            except ClientError as error:
+                answer = error
+            step = advance(flow, answer)
+        return step
 
     def _exchange(self, calls: Sequence[Call], timeout_s: float | None, *, batch: bool) -> list[Any]:
         limit_s = self.timeout_s if timeout_s is None else timeout_s

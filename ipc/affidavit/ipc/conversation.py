@@ -1,7 +1,6 @@
 """One connection to the broker without its I/O: the lines that go out, and what the bytes that come in mean.
 
-`Client` and `AsyncClient` are this and a way to wait. `run` is that way: it plays a flow, a generator that yields calls
-and is sent their results, to its end.
+`Client` and `AsyncClient` are this and a way to wait. `run` is that way: it plays a flow to its end.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     Params = Mapping[str, Any]
     Call = tuple[str, Params | None]
     Flow = Generator[tuple[str, Params], Envelope, Verdict]
+    """Yields calls, is sent their results, and returns the verdict."""
 
 ACTION_FAILED = -32001
 ANSWER_BYTES = 64 * 1024 * 1024
@@ -76,7 +76,10 @@ class Conversation:
         start = len(self._buffer)
         self._buffer += data
         while (at := self._buffer.find(b"\n", start)) >= 0:
-            self._read(json.loads(bytes(self._buffer[:at])), answers)
+            try:
+                self._read(json.loads(bytes(self._buffer[:at])), answers)
+            except ValueError:
+                answers[None] = ConnectionLost()  # whoever is there does not speak to us
             del self._buffer[: at + 1]
             start = 0
         if len(self._buffer) > ANSWER_BYTES:
@@ -135,6 +138,16 @@ class Conversation:
                     return verdict(envelope, self.finish)
                 waited_for = envelope["invocation_id"]
             method, params = "action.wait", {"invocation_id": waited_for}
+
+
+def advance(flow: Flow, answer: Any = None) -> tuple[str, Params] | Verdict:
+    """Give a flow the answer to what it asked, a result or a ClientError: what it asks next, or its verdict. Raises
+    what the flow ends with."""
+    try:
+        return flow.throw(answer) if isinstance(answer, ClientError) else flow.send(answer)
+    except StopIteration as end:
+        verdict: Verdict = end.value
+        return verdict
 
 
 def _text(value: Any) -> str:
