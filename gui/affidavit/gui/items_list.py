@@ -15,6 +15,7 @@ from affidavit.gui.texts import OUTCOME
 from affidavit.gui.theme import MonoStyle, TextStyle
 from affidavit.gui.timeline_view import seen
 from affidavit.gui.unknown_view import ItemRow
+from affidavit.gui.widgets.painted_line import paint_line
 from affidavit.gui.widgets.read_list import SAID, ReadList
 
 Index = QModelIndex | QPersistentModelIndex
@@ -66,13 +67,15 @@ class _Delegate(QStyledItemDelegate):
         glyph = QPointF(right - _GAP - _GLYPH, rect.center().y() - _GLYPH / 2 + 1)
         picture = theme.outcome_pixmap(row.outcome, _GLYPH, painter.device().devicePixelRatioF())
         painter.drawPixmap(glyph, picture)
-        _draw(painter, _part(rect, right, rect.right()), strong, tokens.outcome[row.outcome].text, OUTCOME[row.outcome])
-        _draw(painter, _part(rect, rect.left(), rect.left() + _NUMBER), caption, tokens.ink3, str(row.number))
+        paint_line(
+            painter, _part(rect, right, rect.right()), strong, tokens.outcome[row.outcome].text, OUTCOME[row.outcome]
+        )
+        paint_line(painter, _part(rect, rect.left(), rect.left() + _NUMBER), caption, tokens.ink3, str(row.number))
         left, end = rect.left() + _NUMBER, round(glyph.x()) - 2 * _GAP
         key = seen(row.key)
         wide = min(QFontMetrics(mono).horizontalAdvance(key) + 2, (end - left) * 2 // 3)
-        _draw(painter, _part(rect, left, left + wide), mono, tokens.ink, key)
-        _draw(painter, _part(rect, left + wide + 2 * _GAP, end), caption, tokens.ink2, row.evidence, at_end=True)
+        paint_line(painter, _part(rect, left, left + wide), mono, tokens.ink, key)
+        paint_line(painter, _part(rect, left + wide + 2 * _GAP, end), caption, tokens.ink2, row.evidence, at_end=True)
         painter.restore()
 
 
@@ -87,15 +90,6 @@ def _strong() -> QFont:
 
 def _part(rect: QRect, left: int, right: int) -> QRect:
     return QRect(left, rect.top(), max(0, right - left), rect.height())
-
-
-def _draw(painter: QPainter, at: QRect, font: QFont, colour: str, text: str, *, at_end: bool = False) -> None:
-    """One line, elided to its room; the whole sentence is the row's tooltip."""
-    painter.setFont(font)
-    painter.setPen(QColor(colour))
-    side = Qt.AlignmentFlag.AlignRight if at_end else Qt.AlignmentFlag.AlignLeft
-    shown = QFontMetrics(font).elidedText(text, Qt.TextElideMode.ElideRight, at.width())
-    painter.drawText(at, side | Qt.AlignmentFlag.AlignVCenter, shown)
 
 
 class ItemsList(ReadList):

@@ -21,6 +21,7 @@ from affidavit.gui import age_bar, theme
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.theme import TextStyle
 from affidavit.gui.unknown_view import ListRow
+from affidavit.gui.widgets.painted_line import paint_line
 
 Index = QModelIndex | QPersistentModelIndex
 
@@ -119,14 +120,9 @@ def _fonts() -> tuple[QFont, QFont, QFont]:
 
 
 def _text(painter: QPainter, at: QRect, font: QFont, colour: str, text: str, *, at_end: bool = False) -> int:
-    """One line, elided to its room; returns where the next begins. The whole text is in the row's tooltip."""
-    metrics = QFontMetrics(font)
-    painter.setFont(font)
-    painter.setPen(QColor(colour))
-    rect = QRect(at.left(), at.top(), at.width(), metrics.height())
-    side = Qt.AlignmentFlag.AlignRight if at_end else Qt.AlignmentFlag.AlignLeft
-    shown = metrics.elidedText(text, Qt.TextElideMode.ElideRight, at.width())
-    painter.drawText(rect, side | Qt.AlignmentFlag.AlignVCenter, shown)
+    """One line from the top of `at`; returns where the next begins."""
+    rect = QRect(at.left(), at.top(), at.width(), QFontMetrics(font).height())
+    paint_line(painter, rect, font, colour, text, at_end=at_end)
     return rect.bottom() + 1
 
 
