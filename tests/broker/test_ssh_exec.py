@@ -60,7 +60,7 @@ def asked(world: Any, session: Any, **params: Any) -> asyncio.Task[Mapping[str, 
     async def envelope() -> Mapping[str, Any]:
         try:
             found: Mapping[str, Any] = await world.broker.agent.ssh_exec(
-                session, {"host": "web", "wait_s": 5, **params}
+                session, {"host": "web", "wait_s": 5, **params}, ready=lambda _: None
             )
         except ActionError as error:
             return error.envelope

@@ -81,7 +81,9 @@ class Host:
         return task.result()
 
     async def run(self, **more: Any) -> Any:
-        return await self.approved(self.world.broker.agent.ssh_exec(self.session, {**ASK, "wait_s": 5, **more}))
+        return await self.approved(
+            self.world.broker.agent.ssh_exec(self.session, {**ASK, "wait_s": 5, **more}, ready=lambda _: None)
+        )
 
     async def retry(self, got: Any, **more: Any) -> Any:
         given = {"wait_s": 5, "unsafe": False, "request": None, **more}
@@ -198,7 +200,9 @@ async def test_a_command_that_is_no_longer_kept_is_given_again(world: Any) -> No
 async def test_automatic_repeats_of_a_command(world: Any) -> None:
     host = await Host(world).made("[retry]\nautomatic = true\n", effect="idempotent = true")
     host.script(LOST, result())
-    task = asyncio.ensure_future(world._ended(world.broker.agent.ssh_exec(host.session, {**ASK, "wait_s": 600})))
+    task = asyncio.ensure_future(
+        world._ended(world.broker.agent.ssh_exec(host.session, {**ASK, "wait_s": 600}, ready=lambda _: None))
+    )
     card = await world.approve()
     assert card.repeats == 2
     await world.later(10)

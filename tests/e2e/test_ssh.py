@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import ANYTHING
-from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, new_operation, until
+from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts
+from tests.e2e.rig import CLI, LIMIT_S, Home, answer, copy_of, facts, new_operation, until
 
 _CONTRACT = (
     ANYTHING
@@ -27,30 +26,6 @@ retry = "backoff"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Reached:
-    """A broker with one host that it can log in to."""
-
-    home: Home
-    broker: Broker
-    sshd: Sshd
-    marks: Path
-
-    def run(self, *words: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
-        """`affidavit ssh`, as a script calls it."""
-        return subprocess.run(
-            [*CLI, "ssh", *words],
-            env=self.home.environment,
-            input=stdin,
-            capture_output=True,
-            timeout=LIMIT_S,
-            check=False,
-        )
-
-    def marked(self, mark: str) -> int:
-        return self.marks.read_text().split().count(mark) if self.marks.exists() else 0
-
-
 @pytest.fixture(scope="module")
 def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
     with Sshd(tmp_path_factory.mktemp("sshd"), "AcceptEnv AFFIDAVIT_*") as server:
@@ -60,20 +35,8 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 @pytest.fixture(scope="module")
 def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
     """A home whose operator has set the host up. Nothing serves it."""
-    home = copy_of(world.template)
-    host_key = " ".join(sshd.host_key.with_name("host.pub").read_text().split()[:2])
-    credential = ("credential", "add", "key", "--kind", "ssh-key", "--target", "127.0.0.1", "--target", "localhost")
-    common = ("--port", str(sshd.port), "--user", USER, "--credential", "key")
+    home = home_with_hosts(world.template, sshd, {"web.toml": _CONTRACT})
     try:
-        made = [
-            home.operate(*credential, secret=sshd.user_key.read_text()),
-            home.operate("host", "add", "web", "--address", "127.0.0.1", *common, "--host-key", host_key),
-            home.operate("host", "add", "stranger", "--address", "localhost", *common),
-        ]
-        (home.places.contracts / "web.toml").write_text(_CONTRACT)
-        made.append(home.operate("contract", "adopt", "--all"))
-        for ran in made:
-            assert ran.status == 0, ran
         yield home
     finally:
         home.remove()

@@ -13,6 +13,7 @@ from affidavit.broker.api import ActionError, BadParam, CardWatcher, Json, Opera
 from affidavit.broker.card import Answer, Answers, Card, CredentialShown, Decision, Scope
 from affidavit.broker.limits import Limits
 from affidavit.broker.session import Claim, Process, Provenance, Session
+from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros, OperationId, SessionId
 from affidavit.ipc import proc
 from affidavit.ipc.agent_calls import AgentCalls
@@ -73,6 +74,7 @@ class ScriptedBroker:
         self.waiting_cards: list[Card] = []
         self.seen_bytes: list[bytearray] = []
         self.pending_files: list[dict[str, str]] = []
+        self.stream: CallerStream | None = None
         self.refused_files: set[str] = set()
 
     async def until(self, met: Callable[[], bool]) -> None:
@@ -125,8 +127,16 @@ class ScriptedBroker:
             raise ActionError(envelope(part="error", code="INVALID_REQUEST", field="method", message="No method."))
         return await self._answer("http.request", params)
 
-    async def ssh_exec(self, session: Session, params: Json) -> Json:
+    async def ssh_exec(self, session: Session, params: Json, *, ready: Callable[[InvocationId], None]) -> Json:
+        if self.stream is not None and params.get("stream"):
+            ready(InvocationId("act_1"))
         return await self._answer("ssh.exec", params)
+
+    async def stream_attach(self, session: Session, *, invocation_id: str) -> CallerStream:
+        if self.stream is None or invocation_id != "act_1":
+            raise BadParam("invocation_id", "There is no stream here.")
+        self.stream.attach()
+        return self.stream
 
     async def action_get(self, session: Session, **params: Any) -> Json:
         if params["invocation_id"] == "act_none":

@@ -887,12 +887,18 @@ def _shown(bound: Bound) -> _Shown:
             raise TypeError("no wire carries this")
 
 
+STREAMED = "Input is streamed and cannot be shown"
+"""Stands on a card where the input would (interface, Streams)."""
+
+
 def _text_of(bound: SshBound) -> bytes:
     """The command, and what its standard input is given. Each line has its mark before it, so that no command can look
     as if its end were its input: `$` where the command begins, `>` where it goes on, `<` for input."""
     lines = _marked(b"> ", bound.command.encode())
     shown = [b"$ " + lines[0][2:], *lines[1:]]
-    if bound.stdin:
+    if bound.stdin is None:
+        shown.append(b"< " + STREAMED.encode())
+    elif bound.stdin:
         shown += _marked(b"< ", bound.stdin) if _is_text(bound.stdin) else [_unreadable(bound.stdin)]
     return b"\n".join(shown)
 

@@ -218,6 +218,10 @@ def decide(record: Invocation, operation: Operation, now: Micros, *, same_finger
             return Repeat.RETURN_RECORDED_RESULT
 
 
+STREAM = "stream"
+"""`asked.stdin` of a command whose input was streamed: it is gone, so it is never repeated."""
+
+
 @dataclass(frozen=True, slots=True)
 class Refusal:
     """A call that changed nothing: the record's own facts under this code (verdicts, section 6)."""
@@ -259,6 +263,8 @@ def refusal(
     if attempts_left(record, operation) == 0:
         never = record.outcome is Outcome.NOT_ATTEMPTED
         return Refusal(Code.RETRY_BUDGET_EXHAUSTED, Retry.NEVER if never else Retry.RECONCILE)
+    if record.asked.get("stdin") == STREAM:
+        return Refusal(Code.RETRY_REFUSED, retry)
     stops = decision is Repeat.STOP_FOR_CORRECTION
     looks_first = decision is Repeat.RECONCILE or past_deadline(operation, now)
     if stops or (looks_first and not unsafe):

@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from affidavit.broker import events as ev
@@ -39,6 +40,7 @@ from affidavit.broker.session import Session
 from affidavit.broker.ssh_admission import admit_ssh, planted_command, ssh_fingerprint_of
 from affidavit.broker.ssh_request import SshAsk, parse_ssh_exec
 from affidavit.broker.stop import Stop
+from affidavit.broker.stream import CallerStream
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import (
     Code,
@@ -112,8 +114,8 @@ class AgentSide:
             return await self._refuse(session, params, refused.refusal, ask)
         return await self._admitted(session, ask, admission)
 
-    async def ssh_exec(self, session: Session, params: Json) -> Json:
-        """As `http_request`, of a command."""
+    async def ssh_exec(self, session: Session, params: Json, *, ready: Callable[[InvocationId], None]) -> Json:
+        """As `http_request`, of a command; `ready` announces its stream."""
         core = self._core
         try:
             ask = parse_ssh_exec(params, core.limits)
@@ -123,7 +125,25 @@ class AgentSide:
             admission = admit_ssh(core, session, ask)
         except Refused as refused:
             return await self._refuse(session, params, refused.refusal, ask)
+        if ask.live and isinstance(admission, Admitted):
+            announce = partial(ready, admission.invocation_id)
+            core.streams[admission.invocation_id] = CallerStream(
+                session.session_id, takes_input=ask.stream, announce=announce
+            )
         return await self._admitted(session, ask, admission)
+
+    async def stream_attach(self, session: Session, *, invocation_id: str) -> CallerStream:
+        """Take the caller's end: once, by the session that asked, after the announcement."""
+        inv = self._named(invocation_id, None)
+        stream = self._core.streams.get(inv.invocation_id)
+        if stream is None or not stream.announced or stream.over:
+            raise BadParam("invocation_id", "There is no stream here to attach to: not yet, or not any more.")
+        if stream.session_id != session.session_id:
+            raise BadParam("invocation_id", "This stream is another session's.")
+        if stream.taken:
+            raise BadParam("invocation_id", "This stream is attached already.")
+        stream.attach()
+        return stream
 
     async def _admitted(self, session: Session, ask: HttpAsk | SshAsk, admission: Admitted | Joined | Replayed) -> Json:
         """Start what is new, join what is at work; then wait for the verdict, at most the caller's `wait_s`."""
@@ -299,8 +319,12 @@ class AgentSide:
             mismatch = RefusedRequest(Code.IDEMPOTENCY_MISMATCH, "request", message, refers_to=record.invocation_id)
             return await self._refuse(session, {"action.retry": invocation_id, "request": request}, mismatch)
         if ask is not None and not bound(record):
-            call = self.http_request if isinstance(ask, HttpAsk) else self.ssh_exec
-            return await call(session, {**(request or {}), "operation_id": record.operation_id})
+            again = {**(request or {}), "operation_id": record.operation_id}
+            if isinstance(ask, HttpAsk):
+                return await self.http_request(session, again)
+            if ask.live:
+                raise BadParam("request.stream", "A repeat is not streamed; call ssh.exec by the same operation_id.")
+            return await self.ssh_exec(session, again, ready=lambda _: None)
         asked_again = await core.repeats.request_of(record)
         try:
             if asked_again is None and not core.locked and not operation.leads_elsewhere(record):

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from affidavit.broker.card import Card, CardEnd, Decision
 from affidavit.broker.session import Session
+from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import InvocationId, SessionId
 
 Json = Mapping[str, Any]
@@ -76,8 +77,11 @@ class AgentApi(Protocol):
         """Raw params; the broker checks them in full, so that a refusal has an invocation id. An envelope with
         `result` or `pending`, else ActionError."""
 
-    async def ssh_exec(self, session: Session, params: Json) -> Json:
-        """As `http_request`, of one command on an SSH host."""
+    async def ssh_exec(self, session: Session, params: Json, *, ready: Callable[[InvocationId], None]) -> Json:
+        """As `http_request`, of one command on an SSH host. `ready` is called once a stream may be attached to."""
+
+    async def stream_attach(self, session: Session, *, invocation_id: str) -> CallerStream:
+        """The caller's end of a stream that is ready; its holder calls `leave` at the end."""
 
     async def action_get(
         self, session: Session, *, invocation_id: str | None, operation_id: str | None, events: bool

@@ -150,7 +150,8 @@ class SshBound(Bound):
     hop: SshHopBound
     jumps: tuple[SshHopBound, ...]
     command: str
-    stdin: bytes = field(repr=False)
+    stdin: bytes | None = field(repr=False)
+    """None for a stream, which cannot be shown."""
     env: Headers
     """Sorted by name."""
     exits: Mapping[int, ExitMeaning]
@@ -184,7 +185,7 @@ class SshBound(Bound):
         return self.dispatch(self.hop, self.jumps, self.command, self.stdin, self.env)
 
     def dispatch(
-        self, hop: SshHopBound, jumps: tuple[SshHopBound, ...], command: str, stdin: bytes, env: Headers
+        self, hop: SshHopBound, jumps: tuple[SshHopBound, ...], command: str, stdin: bytes | None, env: Headers
     ) -> SshDispatch:
         """The fingerprint's input with these parts, the bound rest beside them."""
         return SshDispatch(

@@ -49,6 +49,7 @@ from affidavit.broker.space import NO_ROOM, Space
 from affidavit.broker.spool import Spool, needed
 from affidavit.broker.ssh_work import SshWork
 from affidavit.broker.stop import Stop
+from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import Code, InvocationId, Kind, Micros, Outcome, Phase, SessionId, State
 from affidavit.broker.token_errand import TokenErrands
 from affidavit.broker.tokens import Tokens
@@ -105,6 +106,7 @@ class Core:
         self.sessions: dict[SessionId, Session] = {}
         self.session_actions: dict[SessionId, int] = {}
         self.lives: dict[InvocationId, Live] = {}
+        self.streams: dict[InvocationId, CallerStream] = {}
         self.alerts = Alerts(self.projection, journal, clock, self.changed)
         self.stopping = False
         self.unlock_wanted = 0
@@ -200,6 +202,7 @@ class Core:
             lend=self.secrets.lend,
             results=self.results,
             limits=lambda: self.limits,
+            stream=self.streams.get(invocation_id),
         )
 
     def http_work(

@@ -388,7 +388,9 @@ class Engine:
             return None
 
     async def _unknown(self, live: Live, verdict: Verdict, evidence: Evidence) -> None:
-        event = _outcome_unknown(verdict, evidence, diagnostic=live.work.diagnostic(evidence))
+        event = _outcome_unknown(
+            verdict, evidence, diagnostic=live.work.diagnostic(evidence), stdin=live.work.streamed(evidence)
+        )
         before = self._projection.get(live.invocation_id)
         try:
             _, receipt = self._projection.record(live.invocation_id, event, barrier=True)
@@ -520,6 +522,7 @@ class Engine:
             stderr=kept.stderr,
             exit_status=complete.exit_status,
             exit_signal=complete.exit_signal,
+            stdin=complete.stdin,
             completion=complete.completion,
             status=complete.status,
             headers=complete.headers,
@@ -701,6 +704,7 @@ def _outcome_unknown(
     diagnostic: Mapping[str, Any] | None = None,
     body: ev.StoredBody | None = None,
     retry_after_s: float | None = None,
+    stdin: Mapping[str, Any] | None = None,
 ) -> ev.OutcomeUnknown:
     return ev.OutcomeUnknown(
         code=verdict.code,
@@ -712,4 +716,5 @@ def _outcome_unknown(
         hop=verdict.hop,
         retry_after_s=retry_after_s,
         message=verdict.message,
+        stdin=stdin,
     )

@@ -198,6 +198,8 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
             "answer": inv.looked.answer,
             "worth": inv.looked.worth,
         }
+    if inv.stdin is not None:
+        evidence["stdin"] = dict(inv.stdin)
     if inv.disputed:
         evidence["disputed"] = True
     return evidence

@@ -194,6 +194,8 @@ class RemoteResponseComplete:
     exit_status: int | None = None
     exit_signal: Mapping[str, Any] | None = None
     """`name`, `core_dumped`, `message`."""
+    stdin: Mapping[str, Any] | None = None
+    """What went of streamed input: `bytes`, `sha256`, `complete`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -293,6 +295,8 @@ class OutcomeUnknown:
     hop: str | None = None
     retry_after_s: float | None = None
     message: str | None = None
+    stdin: Mapping[str, Any] | None = None
+    """As `RemoteResponseComplete.stdin`, so far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,6 +316,7 @@ class OutcomeSettled:
     stderr: StoredBody | None = None
     exit_status: int | None = None
     exit_signal: Mapping[str, Any] | None = None
+    stdin: Mapping[str, Any] | None = None
     completion: str | None = None
     status: int | None = None
     headers: Mapping[str, str] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterable, Sequence
+from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from affidavit.broker.secret import Secret
@@ -63,10 +63,11 @@ def request_for(
     *,
     stdin: bytes | AsyncIterable[bytes] = b"",
     env: tuple[tuple[str, str], ...] = (),
+    ready: Callable[[], Awaitable[None]] | None = None,
 ) -> SshRequest:
     """The command for the last host of the way, through the others. `lent` is in the way's order."""
     *jumps, target = map(ssh_hop, hops, lent)
-    return SshRequest(target, command, stdin, env, tuple(jumps))
+    return SshRequest(target, command, stdin, env, tuple(jumps), ready)
 
 
 def reuse_key(hops: Sequence[Hop]) -> str:

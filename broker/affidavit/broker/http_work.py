@@ -195,6 +195,9 @@ class HttpWork:
     def signal(self, name: str) -> bool:
         return False
 
+    def streamed(self, evidence: HttpEvidence) -> None:
+        """An HTTP body is bound whole."""
+
     async def discard(self) -> None:
         if self._sink is not None:
             await self._sink.discard()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from affidavit.broker import events as ev
 from affidavit.broker.admission import Admitted, card_of
 from affidavit.broker.first_contact import FirstContact
+from affidavit.broker.advice import STREAM
 from affidavit.broker.live import Lease, Live
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation
@@ -116,6 +117,7 @@ async def _act(core: Core, live: Live, permit: Permit) -> None:
 
 def _retire(core: Core, live: Live) -> None:
     core.lives.pop(live.invocation_id, None)
+    core.streams.pop(live.invocation_id, None)
     inv = core.projection.get(live.invocation_id)
     if inv is None or not needed(inv, core.clock.wall(), core.limits.recovery_s):
         core.spool.drop(live.invocation_id)
@@ -135,7 +137,7 @@ def asked(ask: HttpAsk | SshAsk) -> dict[str, Any]:
             "host": ask.host,
             "command": ask.command,
             "env": [name for name, _ in ask.env],
-            "stdin_bytes": len(ask.stdin),
+            **({"stdin": STREAM} if ask.stream else {"stdin_bytes": len(ask.stdin)}),
             "deadline_s": ask.deadline_s,
             "acknowledge_unresolved": ask.acknowledge_unresolved,
         }

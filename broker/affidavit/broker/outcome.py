@@ -208,6 +208,8 @@ class Invocation:
     stderr: ev.StoredBody | None = None
     exit_status: int | None = None
     exit_signal: Mapping[str, Any] | None = None
+    stdin: Mapping[str, Any] | None = None
+    """What went of streamed input: `bytes`, `sha256`, `complete`."""
     result_record: int | None = None
     # the verdict
     settled_at: Micros | None = None
@@ -506,6 +508,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "response_sha256": event.sha256,
                 "exit_status": event.exit_status,
                 "exit_signal": event.exit_signal,
+                "stdin": event.stdin,
             }
         case ev.ResultCommitted():
             return {
@@ -539,6 +542,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "hop": event.hop,
                 "retry_after_s": event.retry_after_s,
                 "message": event.message,
+                "stdin": event.stdin or before.stdin,
                 "items": _all_unknown(before),
             }
         case ev.OutcomeSettled() if event.item is not None:
@@ -584,6 +588,7 @@ def _settled(before: Invocation, event: ev.OutcomeSettled, seq: int, at: Micros)
             "stderr": event.stderr,
             "exit_status": event.exit_status,
             "exit_signal": event.exit_signal,
+            "stdin": event.stdin or before.stdin,
             "completion": event.completion,
             "status": event.status,
             "headers": event.headers,

@@ -463,6 +463,7 @@ def clear(inv: Invocation) -> Invocation:
         contract_digest=None,
         fingerprint=None,
         answers=None,
+        stdin=None,
         credential_id=None,
         credential_name=None,
         key=None,

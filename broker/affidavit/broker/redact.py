@@ -19,6 +19,9 @@ REPLACEMENT = b"[redacted]"
 MIN_SECRET = 8
 """Bytes. A shorter secret would match by chance; only the injected value as a whole is always looked for."""
 
+_SHORT = range(1, 8)
+"""Lengths of a form's beginning that are looked up; a longer one is searched for."""
+
 _HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 """Never handed to an agent: a session cookie is a new secret that no form knows."""
 
@@ -26,7 +29,7 @@ _HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 class Forms:
     """The literal forms of an invocation's secrets. Lives as long as the response; shows nothing of itself."""
 
-    __slots__ = ("cores", "literals", "longest")
+    __slots__ = ("beginnings", "cores", "literals", "longest")
 
     def __init__(self, secrets: Sequence[bytes], injected: Sequence[bytes] = ()) -> None:
         """`secrets`: those under MIN_SECRET bytes are passed over. `injected`: whole values as they were sent."""
@@ -48,6 +51,8 @@ class Forms:
                 cores.append(form)
         self.cores = tuple(cores)
         """Those that hold no other. Where none of these stands, none of all does: half of the search."""
+        self.beginnings = frozenset(form[:size] for form in self.literals for size in _SHORT if size < len(form))
+        """Of their first bytes, those that are too short to be searched for."""
 
     def stand_in(self, data: bytes) -> bool:
         """Whether any of them stands in `data`."""
@@ -101,6 +106,24 @@ class Redactor:
         return b"".join(pieces)
 
 
+class LiveRedactor(Redactor):
+    """Redacts one stream for a reader who answers what it reads. Only an end that may be the beginning of a form is
+    held back; where nothing follows it for a while, `flush` lets it go, or both sides would wait for each other."""
+
+    @property
+    def holds(self) -> bool:
+        return bool(self._held)
+
+    def feed(self, data: bytes) -> bytes:
+        """As `Redactor.feed`."""
+        stream = self._held + data if self._held else data
+        return self._release(stream, len(stream) - begun(stream, self._forms))
+
+    def flush(self) -> bytes:
+        """What was held back; more may be fed afterwards."""
+        return self._release(self._held, len(self._held))
+
+
 def _moved(matches: Iterable[tuple[int, bytes]], stream: bytes, at: int) -> Iterator[tuple[int, bytes]]:
     """Each form's first match at or after `at`; forms without one are dropped, the order is kept."""
     for found, literal in matches:
@@ -120,13 +143,20 @@ def redact(data: bytes, forms: Forms) -> tuple[bytes, int]:
 def redact_cut(data: bytes, forms: Forms) -> bytes:
     """Redact data that was cut off anywhere: an end that may be the beginning of a form goes too."""
     cleaned, _ = redact(data, forms)
-    begun = (
-        length
-        for literal in forms.literals
-        for length in range(min(len(literal) - 1, len(cleaned)), 0, -1)
-        if cleaned.endswith(literal[:length])
-    )
-    return cleaned[: len(cleaned) - max(begun, default=0)]
+    return cleaned[: len(cleaned) - begun(cleaned, forms)]
+
+
+def begun(data: bytes, forms: Forms) -> int:
+    """How many bytes at the end of `data` may be the beginning of a form, and are not all of it."""
+    end = data[max(0, len(data) - forms.longest + 1) :] if forms.longest > 1 else b""
+    longest = next((size for size in reversed(_SHORT) if size <= len(end) and end[-size:] in forms.beginnings), 0)
+    for literal in forms.literals:
+        at = end.find(literal[: len(_SHORT) + 1], max(0, len(end) - len(literal) + 1))
+        while 0 <= at < len(end) - longest:
+            if literal.startswith(end[at:]):
+                longest = len(end) - at
+            at = end.find(literal[: len(_SHORT) + 1], at + 1)
+    return longest
 
 
 def redact_headers(headers: Iterable[tuple[str, str]], forms: Forms) -> tuple[tuple[tuple[str, str], ...], int]:

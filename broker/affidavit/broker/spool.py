@@ -62,7 +62,9 @@ class Spool:
 
     def put(self, invocation_id: InvocationId, bound: HttpBound | SshBound) -> dict[str, Any] | None:
         """Spool a request; where it lies and its key, for the sealed record. None where the disk is seen to refuse: a
-        repeat then asks for the request again."""
+        repeat then asks for the request again. A streamed command is never repeated, nor spooled."""
+        if isinstance(bound, SshBound) and bound.stdin is None:
+            return None
         key = secrets.token_bytes(32)
         file = self._file(invocation_id)
         self._held.add(invocation_id)
@@ -106,7 +108,7 @@ class Spool:
 
 def _parts(bound: HttpBound | SshBound) -> tuple[dict[str, Any], bytes]:
     if isinstance(bound, SshBound):
-        return {"host": bound.host, "command": bound.command, "env": bound.env}, bound.stdin
+        return {"host": bound.host, "command": bound.command, "env": bound.env}, bound.stdin or b""
     return {"method": bound.method, "url": bound.target.url, "headers": bound.headers}, bound.body
 
 

@@ -29,7 +29,7 @@ from affidavit.broker.advice import Operation
 from affidavit.broker.approval import mode_of
 from affidavit.broker.bound import SshBound
 from affidavit.broker.card import SSH, Notice, NoticeKind
-from affidavit.broker.contract import Contract, answers
+from affidavit.broker.contract import Contract, Standing, answers
 from affidavit.broker.contract.model import PlaceKind
 from affidavit.broker.fingerprint import (
     Headers,
@@ -48,7 +48,7 @@ from affidavit.broker.refusal import Refused
 from affidavit.broker.session import Session
 from affidavit.broker.spool import SpooledCommand
 from affidavit.broker.ssh_request import SshAsk
-from affidavit.broker.terms import Code, Effect, InvocationId, Micros, OperationId
+from affidavit.broker.terms import ApprovalMode, Code, Effect, InvocationId, Micros, OperationId
 from affidavit.broker.vault.credentials import Credential
 from affidavit.broker.vault.errors import Invalid, NotKnown
 from affidavit.broker.vault.host_entry import Hop, find, hops_of
@@ -77,10 +77,10 @@ class _Checked:
 
 def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | Replayed:
     """Check and bind. Raises Refused."""
-    if ask.stream:
-        raise Refused(Code.UNSUPPORTED_ACTION, "stream", "Streamed commands come later; give the input as `stdin`.")
     request = ssh_fingerprint_of(ask)
     before = earlier(core, ask, request)
+    if isinstance(before, Joined) and ask.stream:
+        return Replayed(before.invocation_id)  # its input is another's: it is told of, and never joined
     if isinstance(before, (Joined, Replayed)):
         return before
     check_state(core)
@@ -91,7 +91,7 @@ def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | 
         raise Refused(
             Code.NO_IDEMPOTENCY_CONTRACT, "idempotency_key", "No contract gives a command a key. Leave it out."
         )
-    effect = ssh_effect_digest(SshEffect(hops[-1].entry.name, ask.command, ask.stdin, ask.env))
+    effect = ssh_effect_digest(SshEffect(hops[-1].entry.name, ask.command, _stdin(ask), ask.env))
     checked = _Checked(
         ask=ask,
         session=session,
@@ -183,6 +183,7 @@ def _asked_again(core: Core, record: Invocation, request: SpooledCommand) -> Ssh
         stdin=request.stdin,
         has_stdin=bool(request.stdin),
         stream=False,
+        live=False,
         env=request.env,
         credential=held,
         operation_id=record.operation_id,
@@ -201,8 +202,21 @@ def ssh_fingerprint_of(ask: SshAsk) -> str:
     at = f"{ask.user}@" if ask.user is not None else ""
     port = f":{ask.port}" if ask.port is not None else ""
     return ssh_request_fingerprint(
-        SshRequest(f"{at}{ask.host}{port}", ask.command, ask.stdin, ask.env, ask.credential, ask.idempotency_key)
+        SshRequest(f"{at}{ask.host}{port}", ask.command, _stdin(ask), ask.env, ask.credential, ask.idempotency_key)
     )
+
+
+def _stdin(ask: SshAsk) -> bytes | None:
+    """The input as it is bound; None for a stream."""
+    return None if ask.stream else ask.stdin
+
+
+def _mode(ask: SshAsk, contract: Contract, credential: Credential) -> ApprovalMode:
+    """Of a stream `session` holds only where an adopted contract of that host and command says so: each use of a grant
+    would let through what nobody has seen."""
+    mode = mode_of(contract.effect, contract=contract.approval, credential=credential.approval)
+    given = contract.approval is ApprovalMode.SESSION and contract.standing is Standing.ADOPTED
+    return ApprovalMode.ALWAYS if ask.stream and mode is ApprovalMode.SESSION and not given else mode
 
 
 def _hops(core: Core, ask: SshAsk) -> tuple[Hop, ...]:
@@ -236,7 +250,7 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
     *jumps, target = map(hop_bound, checked.hops)
     credential = checked.hops[-1].credential
     idempotent = contract.idempotent()
-    attempts = attempts_of(core, checked.before, contract)
+    attempts = 1 if ask.stream else attempts_of(core, checked.before, contract)
     return SshBound(
         operation_id=checked.operation_id,
         correlation_id=ask.correlation_id,
@@ -256,7 +270,7 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         key_retention_s=None,
         request_fingerprint=checked.request_fingerprint,
         effect_digest=checked.effect_digest,
-        mode=mode_of(contract.effect, contract=contract.approval, credential=credential.approval),
+        mode=_mode(ask, contract, credential),
         meaning=Meaning(idempotent=bool(idempotent), keyed=False),
         scope=Scope(
             session_id=checked.session.session_id,
@@ -276,12 +290,12 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         shown={"kind": "ssh", "host": target.entry, "command": ask.command},
         contract=contract,
         read_for=ask.read_for,
-        repeats=repeats_of(checked.before, contract, attempts, safe=idempotent is True),
+        repeats=0 if ask.live else repeats_of(checked.before, contract, attempts, safe=idempotent is True),
         host=target.entry,
         hop=target,
         jumps=tuple(jumps),
         command=ask.command,
-        stdin=ask.stdin,
+        stdin=_stdin(ask),
         env=_env(checked),
         exits={each.status: ExitMeaning(each.outcome, each.retry) for each in contract.verdict.exit},
         marker=_marker(checked),

@@ -7,6 +7,7 @@ Order of checks).
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -37,6 +38,8 @@ _PARAMS = frozenset(
 _HOST = re.compile(r"(?!-)[A-Za-z0-9._:-]{1,253}")
 """The name of a host entry, which the operator chose, or an address."""
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
+LIVE = "output"
+"""The value of `stream` by which the outputs alone are streamed."""
 _USER_MAX = 128
 _VALUE_MAX = 4096
 _VARIABLES_MAX = 64
@@ -55,7 +58,9 @@ class SshAsk:
     stdin: bytes = field(repr=False)
     has_stdin: bool
     stream: bool
-    """Input comes, and output goes, over a second connection while the command runs."""
+    """Input comes over a second connection while the command runs. It is not known before, so nothing is repeated."""
+    live: bool
+    """Output goes over a second connection while the command runs; with `stream` over the same one."""
     env: tuple[tuple[str, str], ...]
     """Sorted by name."""
     credential: str | None = field(repr=False)
@@ -81,9 +86,10 @@ def parse_ssh_exec(params: Mapping[str, Any], limits: Limits) -> SshAsk:
     if port is not None and (isinstance(port, bool) or not isinstance(port, int) or not 1 <= port <= 65535):
         raise shape.invalid("port", "A port is a number from 1 to 65535.")
     command = _command(given, limits)
-    stream = given.get("stream", False)
-    if not isinstance(stream, bool):
-        raise shape.invalid("stream", "The field `stream` must be true or false.")
+    streamed = given.get("stream", False)
+    if not isinstance(streamed, bool) and streamed != LIVE:
+        raise shape.invalid("stream", f'The field `stream` must be true, false, or "{LIVE}" for the outputs alone.')
+    stream = streamed is True
     stdin, has_stdin = _stdin(given, stream=stream, limits=limits)
     texts = {name: shape.formed(given, name) for name in shape.TEXT_FORMS}
     wait_s = shape.seconds(given, "wait_s", 0, limits.wait_max_s)
@@ -98,10 +104,11 @@ def parse_ssh_exec(params: Mapping[str, Any], limits: Limits) -> SshAsk:
         stdin=stdin,
         has_stdin=has_stdin,
         stream=stream,
+        live=bool(streamed),
         env=_env(given),
         credential=shape.credential(given),
         deadline_s=shape.seconds(given, "deadline_s", limits.deadline_min_s, limits.deadline_max_s),
-        wait_s=limits.wait_s if wait_s is None else wait_s,
+        wait_s=(math.inf if streamed else limits.wait_s) if wait_s is None else wait_s,
         reason=reason,
         **texts,
     )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import hashlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +22,7 @@ from affidavit.broker.results import Results
 from affidavit.broker.signs import Answer
 from affidavit.broker.sink import Kept, Pump
 from affidavit.broker.stop import Stop
+from affidavit.broker.stream import CallerStream, LiveOutput
 from affidavit.broker.terms import Code, Effect, InvocationId, Phase
 from affidavit.broker.vault.host_entry import Hop
 from affidavit.broker.wire.port import Line
@@ -52,13 +54,16 @@ class SshWork:
         lend: Lend,
         results: Results,
         limits: Callable[[], Limits],
+        stream: CallerStream | None = None,
     ) -> None:
+        """`stream`: the caller reads along, and gives the input where it is not bound."""
         self.bound = bound
         self._invocation_id = invocation_id
         self._wire = wire
         self._lend = lend
         self._results = results
         self._limits = limits
+        self._stream = stream
         self._lent: tuple[Lent, ...] = ()
         self._request: SshRequest | None = None
         self._exchange: _Keyed | None = None
@@ -73,13 +78,21 @@ class SshWork:
         return self._answer
 
     async def prepare(self) -> None:
+        stream = self._stream
+        stdin: bytes | AsyncIterator[bytes]
+        if self.bound.stdin is not None:
+            stdin = self.bound.stdin
+        else:
+            assert stream is not None, "streamed input has a caller"
+            stdin = stream.parts()
         self._lent = await self._lend(self.bound.way)
         self._request = request_for(
             self.bound.way,
             self._lent,
             self.bound.command.encode(),
-            stdin=self.bound.stdin,
+            stdin=stdin,
             env=self.bound.env,
+            ready=self._attached if stream is not None else None,
         )
 
     def exchange(self, line: Line, deadline: float) -> _Keyed:
@@ -89,7 +102,10 @@ class SshWork:
         capped = replace(limits, result=limits.ssh_output)
         self._marker = Marker(self.bound.marker.encode()) if self.bound.marker is not None else None
         self._sink = _Sink(
-            lambda: self._results.intake(self._invocation_id, forms, limits=capped), self._results, self._marker
+            lambda: self._results.intake(self._invocation_id, forms, limits=capped),
+            self._results,
+            self._marker,
+            LiveOutput(self._stream, forms) if self._stream is not None else None,
         )
         self._exchange = _Keyed(
             self._wire().exchange(
@@ -111,15 +127,22 @@ class SshWork:
         hops = tuple(
             _sent(hop, as_bound) for hop, as_bound in zip((*request.jumps, request.target), named, strict=True)
         )
-        assert isinstance(request.stdin, bytes)
+        stdin = request.stdin if isinstance(request.stdin, bytes) else None
         command = request.command.decode("utf-8", "surrogateescape")
-        return ssh_dispatch_fingerprint(bound.dispatch(hops[-1], hops[:-1], command, request.stdin, request.env))
+        return ssh_dispatch_fingerprint(bound.dispatch(hops[-1], hops[:-1], command, stdin, request.env))
 
     def started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:
         """The exec reply; output goes to the sink."""
 
     def verdict(self, evidence: SshEvidence) -> Verdict:
         return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits, marked=self._marked)
+
+    async def _attached(self) -> None:
+        """The caller is there. Stop where it is not: nothing was sent."""
+        assert self._stream is not None
+        if not await self._stream.attached():
+            message = "Nobody was at the stream when the command was to be sent. Attach on stream.ready."
+            raise Stop(oc.stop(Code.CALLER_CANCELLED, Phase.CONNECTION_SETUP), message=message)
 
     def findings(self, verdict: Verdict) -> Findings:
         return Findings()
@@ -132,7 +155,10 @@ class SshWork:
     async def keep(self, evidence: SshEvidence) -> Kept:
         assert self._sink is not None
         kept = await self._sink.finish()
-        if evidence.complete or (self._marked and evidence.eof):
+        whole = evidence.complete or (self._marked and evidence.eof)
+        if self._stream is not None:
+            self._stream.close(whole=whole)
+        if whole:
             if evidence.exit_status == 0 and kept.body.truncated_at is None:
                 self._answer = Answer(200, {}, kept.inline)
             return kept
@@ -150,6 +176,7 @@ class SshWork:
             exit_signal={"name": signal.name, "core_dumped": signal.core_dumped, "message": signal.message}
             if signal is not None
             else None,
+            stdin=self.streamed(evidence),
         )
 
     def retry_after_s(self, evidence: SshEvidence) -> float | None:
@@ -164,6 +191,12 @@ class SshWork:
             "note": "output that was cut; never a result",
         }
 
+    def streamed(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
+        if self.bound.stdin is not None:
+            return None
+        digest = evidence.stdin_sha256 or hashlib.sha256().hexdigest()
+        return {"bytes": evidence.stdin_bytes, "sha256": f"sha256:{digest}", "complete": evidence.stdin_complete}
+
     def signal(self, name: str) -> bool:
         return self._exchange is not None and self._exchange.signal(name)
 
@@ -172,6 +205,8 @@ class SshWork:
             await self._sink.discard()
 
     def release(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
         for lent in self._lent:
             lent.wipe()
 
@@ -215,17 +250,24 @@ class _Keyed:
 class _Sink:
     """Takes both streams as they arrive (`ssh.port.SshSink`). Standard output is shown to the marker."""
 
-    def __init__(self, intake: Callable[[], Intake], results: Results, marker: Marker | None) -> None:
+    def __init__(
+        self, intake: Callable[[], Intake], results: Results, marker: Marker | None, live: LiveOutput | None
+    ) -> None:
         self._marker = marker
+        self._live = live
         self._pumps = {stream: Pump(intake(), results.pool) for stream in Stream}
 
     async def write(self, stream: Stream, data: bytes) -> None:
         if self._marker is not None and stream is Stream.STDOUT:
             self._marker.feed(data)
+        if self._live is not None:
+            await self._live.write(stream, data)
         await self._pumps[stream].write(data)
 
     async def finish(self) -> Kept:
         """Make both durable, but for blobs. Raises FileUnwritable; then nothing is left of either."""
+        if self._live is not None:
+            self._live.finish()
         stdout = await self._pumps[Stream.STDOUT].finish()
         stderr = await self._pumps[Stream.STDERR].finish()
         return Kept(

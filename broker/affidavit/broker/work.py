@@ -108,6 +108,9 @@ class Work(Protocol):
     def diagnostic(self, evidence: Any) -> Mapping[str, Any] | None:
         """What may be kept of an answer that is no result: redacted, marked, at most 4 KiB (R31)."""
 
+    def streamed(self, evidence: Any) -> Mapping[str, Any] | None:
+        """What went of streamed input: `bytes`, `sha256`, `complete`. None where it was not streamed."""
+
     def signal(self, name: str) -> bool:
         """Send a command that runs this signal, such as TERM; False where it has none to take. It proves nothing."""
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from affidavit.broker.api import AgentApi, Json
 from affidavit.broker.session import Claim, Session
+from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import InvocationId, SessionId
 from affidavit.ipc import params
 from affidavit.ipc.connection import CallerGone, Tell
@@ -18,6 +20,7 @@ from affidavit.ipc.provenance import Ours
 from affidavit.ipc.sessions import Sessions
 
 CHANGED = "action.changed"
+READY = "stream.ready"
 
 
 @dataclass(slots=True)
@@ -28,6 +31,10 @@ class AgentCaller:
     session_id: SessionId
     tell: Tell
     stop: Callable[[], None] | None = None
+
+
+def _ready(caller: AgentCaller, invocation_id: InvocationId) -> None:
+    caller.tell(READY, {"invocation_id": invocation_id})
 
 
 class AgentCalls:
@@ -55,7 +62,9 @@ class AgentCalls:
             caller.stop()
         caller.peer.close()
 
-    async def call(self, caller: AgentCaller, method: Method, given: dict[str, Any] | list[Any] | None) -> Json:
+    async def call(
+        self, caller: AgentCaller, method: Method, given: dict[str, Any] | list[Any] | None
+    ) -> Json | CallerStream:
         """Answer one call. Raises CallerGone, or what `errors.failure` knows."""
         session = self._sessions.session(caller.session_id) if caller.peer.alive else None
         if session is None:
@@ -63,6 +72,8 @@ class AgentCalls:
         if method.raw:
             # By position there is nothing to check: the broker refuses the unknown name, with an envelope.
             raw = {"params": given} if isinstance(given, list) else given
+            if method.handler == "ssh_exec":
+                return await self._api.ssh_exec(session, raw or {}, ready=partial(_ready, caller))
             acted: Json = await getattr(self._api, method.handler)(session, raw or {})
             return acted
         values = params.read(method, given)
@@ -71,7 +82,7 @@ class AgentCalls:
                 return self._hello(caller, session, values)
             case "status":
                 return await self._api.status()
-        answer: Json = await getattr(self._api, method.handler)(session, **values)
+        answer: Json | CallerStream = await getattr(self._api, method.handler)(session, **values)
         return answer
 
     def delivered(self, caller: AgentCaller, invocation_id: str, *, whole: bool) -> None:

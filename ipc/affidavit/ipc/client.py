@@ -174,6 +174,13 @@ class Client:
         """
         return self._exchange(calls, timeout_s, batch=True) if calls else []
 
+    def turned(self) -> tuple[socket.socket, bytes]:
+        """The connection itself, and what was read of its frames already: after `stream.attach` it carries no lines."""
+        begun = bytes(self._buffer)
+        self._buffer.clear()
+        self._socket.settimeout(None)
+        return self._socket, begun
+
     def close(self) -> None:
         self._socket.close()
 

@@ -10,16 +10,16 @@ cut off when it takes nothing for STALL_S. Nothing here knows what a call means;
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
-from affidavit.broker.api import ActionError, Json
+from affidavit.broker.api import ActionError, BadParam, Json
 from affidavit.broker.secret import overwrite
-from affidavit.ipc import errors, jsonrpc
+from affidavit.broker.stream import CallerStream
+from affidavit.ipc import errors, frames, jsonrpc
 from affidavit.ipc.framing import LineBuffer, LineTooLong
 from affidavit.ipc.jsonrpc import Batch, Call, Failure, Message
 from affidavit.ipc.methods import Method
@@ -63,8 +63,8 @@ class Calls(Protocol[C]):
     def leave(self, caller: C) -> None:
         """The connection is over and all its calls are answered or given up."""
 
-    async def call(self, caller: C, method: Method, given: dict[str, Any] | list[Any] | None) -> Json:
-        """Answer one call. Raises CallerGone, or what `errors.failure` knows."""
+    async def call(self, caller: C, method: Method, given: dict[str, Any] | list[Any] | None) -> Json | CallerStream:
+        """Answer one call; a stream only where `method.frames`. Raises CallerGone, or what `errors.failure` knows."""
 
     def delivered(self, caller: C, invocation_id: str, *, whole: bool) -> None:
         """The frame with this settled envelope was handed to the kernel whole, or could not be."""
@@ -99,6 +99,9 @@ class Connection(Generic[C]):
         self._watching = False
         self._in_flight = 0
         self._parsing = False
+        self._turning = False
+        """A call is at work that turns this connection into a stream: no line is read after it."""
+        self._framed = False
         self._writing = asyncio.Lock()
         self._reads: set[asyncio.Task[Any]] = set()
         self._unheard: deque[tuple[str, Json]] = deque(maxlen=UNHEARD)
@@ -141,7 +144,7 @@ class Connection(Generic[C]):
 
     def _go_on(self) -> None:
         """Start what the lines that are here ask for, and read on while there is room."""
-        while not self._input.done() and self._in_flight < IN_FLIGHT and not self._parsing:
+        while not self._input.done() and self._in_flight < IN_FLIGHT and not (self._parsing or self._turning):
             try:
                 line = self._lines.line()
             except LineTooLong:
@@ -175,7 +178,7 @@ class Connection(Generic[C]):
             self._end_input(Failure(jsonrpc.PARSE_ERROR, cut))
         else:
             self._end_input(None)
-            if self._hung_up():
+            if frames.hung_up(self._sock):
                 self._abandon()
 
     def _end_input(self, wrong: Failure | None) -> None:
@@ -204,9 +207,38 @@ class Connection(Generic[C]):
         return message
 
     def _begin(self, message: Message) -> None:
+        if isinstance(message, Call) and not message.notification:
+            method = self._calls.methods.get(message.method)
+            if method is not None and method.frames:
+                self._turning = True
+                self._tasks.create_task(self._turn(message, method))
+                return
         held = len(message.entries) if isinstance(message, Batch) else 1
         self._in_flight += held
         self._tasks.create_task(self._answer(message, held))
+
+    async def _turn(self, call: Call, method: Method) -> None:
+        """Make this connection a stream, and carry it to its end; where that is refused, go on with lines."""
+        try:
+            if self._in_flight:
+                raise BadParam("invocation_id", "Other calls are at work here. Attach on a connection of its own.")
+            stream = await self._calls.call(self._caller, method, call.params)
+        except CallerGone:
+            self._abandon()
+        except Exception as error:
+            await self._write(jsonrpc.error(errors.failure(call.id, error)))
+            self._turning = False
+            self._go_on()
+        else:
+            assert isinstance(stream, CallerStream), "a method that turns its connection gives a stream"
+            self._framed = True
+            try:
+                await self._write(jsonrpc.result(call.id, {"attached": True}))
+                await frames.carry(self._sock, stream, self._lines.rest())
+            finally:
+                stream.leave()
+            await self._linger()
+            self._end_input(None)
 
     async def _answer(self, message: Message, held: int) -> None:
         """Run what one line asks for and write its answer. A notification has none, so nothing is done for it."""
@@ -249,12 +281,16 @@ class Connection(Generic[C]):
         method = self._calls.methods.get(entry.method)
         if method is None:
             return _Answer(jsonrpc.error(Failure(jsonrpc.METHOD_NOT_FOUND, "There is no such method.", entry.id)))
+        if method.frames:
+            alone = f"{entry.method} stands alone: in no batch."
+            return _Answer(jsonrpc.error(Failure(jsonrpc.INVALID_REQUEST, alone, entry.id)))
         task = asyncio.current_task()
         assert task is not None
         if not method.acting:
             self._reads.add(task)
         try:
             answer = await self._calls.call(self._caller, method, entry.params)
+            assert isinstance(answer, Mapping), "no stream is given here"
             return _Answer(jsonrpc.result(entry.id, answer), _settled(method, answer))
         except CallerGone:
             self._abandon()
@@ -277,12 +313,12 @@ class Connection(Generic[C]):
             await self._news.wait()
             self._news.clear()
             while self._unheard:
-                await self._write(jsonrpc.notification(*self._unheard.popleft()))
+                await self._write(jsonrpc.notification(*self._unheard.popleft()), news=True)
 
-    async def _write(self, frame: bytes) -> bool:
-        """Write one line; True once the kernel has all of it, False where the other side is gone."""
+    async def _write(self, frame: bytes, *, news: bool = False) -> bool:
+        """Write one line; True once the kernel has all of it, False where the other side is gone, or takes no news."""
         async with self._writing:
-            if not self.open:
+            if not self.open or (news and self._framed):
                 return False
             rest = memoryview(frame + b"\n")
             try:
@@ -312,12 +348,6 @@ class Connection(Generic[C]):
                     dropped += count
         except (OSError, TimeoutError):
             pass
-
-    def _hung_up(self) -> bool:
-        """The other side has closed both directions: nobody waits for an answer."""
-        poll = select.poll()
-        poll.register(self._sock, 0)
-        return any(events & select.POLLHUP for _, events in poll.poll(0))
 
     def _abandon(self) -> None:
         """Nobody listens any more: end reading, give up the calls that only read."""

@@ -38,6 +38,12 @@ class LineBuffer:
     def filled(self, count: int) -> None:
         self._start, self._end = 0, count
 
+    def rest(self) -> bytes:
+        """What was filled in and is no line yet: the stream is no longer one of lines. Nothing is held any more."""
+        rest = bytes(self._begun) + bytes(self.space[self._start : self._end])
+        self._begun, self._start = bytearray(), self._end
+        return rest
+
     def line(self) -> bytearray | None:
         """The next whole line without its line feed; None until more is there. Raises LineTooLong."""
         feed = self.space.find(b"\n", self._start, self._end)

@@ -68,6 +68,8 @@ class Method(NamedTuple):
     """Its answer is an envelope: once written whole, the result in it counts as written (R42)."""
     raw: bool = False
     """Its params go to the broker unread, which answers wrong ones with an envelope (interface, section 3)."""
+    frames: bool = False
+    """Where it is answered with a result, its connection carries frames from there on. It stands alone on its own."""
     one_of: tuple[str, ...] = ()
     """Exactly one of these params is given."""
 
@@ -133,6 +135,11 @@ _SSH = (
     Param("command", "string", "The command, for the user's shell there.", required=True, least=1, most=32_000),
     Param("stdin", "string", "Its input as text.", most=8 * 1024 * 1024),
     Param("stdin_base64", "string", "Its input's bytes.", most=12 * 1024 * 1024),
+    Param(
+        "stream",
+        "json",
+        'true: input and outputs go over a connection of their own while the command runs; "output": outputs alone.',
+    ),
     Param("env", "json", "Variables as an object of texts. A host that refuses one refuses the action."),
     Param("credential", "string", "The credential by name; left out, the one that logs in to the host."),
     *(each for each in _HTTP if each.name in _SHARED),
@@ -175,6 +182,16 @@ AGENT = (
         while_locked=False,
         envelope=True,
         raw=True,
+    ),
+    Method(
+        "stream.attach",
+        "agent",
+        "Turn this connection into the stream of a command of your own, once `stream.ready` has named it.",
+        (_INVOCATION,),
+        "`attached`: true. Frames follow: channel (0 stdin, 1 stdout, 2 stderr, 255 end) and length, then the bytes.",
+        "stream_attach",
+        acting=True,
+        frames=True,
     ),
     Method(
         "action.get",

@@ -10,7 +10,8 @@ from affidavit.ipc.client import Client, ConnectionLost, NotReachable, RpcError,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    import socket
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Any
 
@@ -50,6 +51,15 @@ class Link:
         except RpcError as error:
             raise refusal_of(error) from None
         return result
+
+    def hear(self, told: Callable[[str, Any], None]) -> None:
+        """Call `told` with each notification that comes while an answer is awaited."""
+        self._client.on_notification = told
+
+    def turned(self) -> tuple[socket.socket, bytes]:
+        """As `Client.turned`."""
+        found: tuple[socket.socket, bytes] = self._client.turned()
+        return found
 
     def __enter__(self) -> Link:
         return self

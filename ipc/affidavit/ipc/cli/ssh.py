@@ -1,7 +1,10 @@
 """`affidavit ssh`: an agent's SSH action, called as `ssh` is called.
 
-Standard output, standard error and the exit status are the command's own, so that scripts need not change. It waits
-for a person without limit, as `ssh` waits for a host: whoever cannot wait calls `ssh.exec` on the socket.
+Standard input, output, error and the exit status are the command's own, so that scripts, git and rsync need not change.
+The outputs come while it runs. Input that ends soon is bound and shown to whoever is asked; input that goes on, or that
+the command answers while it comes, is streamed, and nobody can be shown it.
+
+It waits for a person without limit, as `ssh` waits for a host: whoever cannot wait calls `ssh.exec` on the socket.
 """
 
 from __future__ import annotations
@@ -10,21 +13,51 @@ import argparse
 import base64
 import json
 import os
+import re
+import select
 import shlex
 import sys
+import time
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from affidavit.broker.limits import Limits
-from affidavit.ipc.cli import exits, link, output, results
+from affidavit.ipc.cli import exits, link, live, output, results
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.http import new_operation_id
 from affidavit.ipc.cli.refusal import Refusal, usage
 from affidavit.ipc.client import ActionFailed
 
 STDIN_MAX = Limits().body
+"""More input than this is streamed."""
+PATIENCE_S = 2.0
+"""Input that has not ended after this is streamed."""
 WAIT_S = 60.0
 """One wait on the socket; another follows it."""
+
+ANSWERS = re.compile(
+    r"(\S*/)?(git[- ](upload-pack|receive-pack|upload-archive)|rsync --server|scp (-\w+ )*-[tf]|sftp-server)(\s|$)"
+)
+"""Commands that answer their input while it comes: it is streamed from its first byte on."""
+
+TAKEN = {
+    "batchmode": "yes",
+    "clearallforwardings": "yes",
+    "forwardagent": "no",
+    "forwardx11": "no",
+    "permitlocalcommand": "no",
+    "remotecommand": "none",
+    "requesttty": "no",
+    "stricthostkeychecking": "yes",
+}
+"""Options of OpenSSH that ask for what is always so here; scp gives some of them."""
+
+
+class Given(NamedTuple):
+    """What was read of standard input. `more`: it has not ended."""
+
+    data: bytes = b""
+    more: bool = False
 
 
 def configure(parser: Parser, name: str) -> None:
@@ -32,19 +65,21 @@ def configure(parser: Parser, name: str) -> None:
     parser.description = (
         "One command on a host that the operator has set up: Affidavit logs in, asks the operator where that is\n"
         "needed, runs it at most once, and says what its records prove. Input, outputs and exit status are as\n"
-        "with ssh. Options stand before HOST; what follows it is the command."
+        "with ssh; git and rsync take it in the place of ssh. Options stand before HOST."
     )
     parser.epilog = example("affidavit ssh --reason 'free space' deploy@web -- df -h /srv", exits.SSH_HELP)
     parser.add_argument("host", metavar="HOST", help="a host entry, or the address of the one entry that has it")
     parser.add_argument("command", metavar="COMMAND", nargs=argparse.REMAINDER, help="its words are joined by spaces")
     parser.add_argument("-n", dest="no_input", action="store_true", help="no input; else stdin goes to the command")
-    parser.add_argument(
-        "-T", dest="no_tty", action="store_true", help="no terminal, as always here; taken as ssh has it"
-    )
+    for flag in ("-T", "-q", "-x", "-a", "-4", "-6"):
+        parser.add_argument(flag, dest="taken", action="store_true", help="taken as ssh has it; nothing changes by it")
+    parser.add_argument("-l", dest="user", metavar="USER", help="where given, the entry must log in as this user")
     parser.add_argument("-p", dest="port", type=int, metavar="PORT", help="where given, the entry must have this port")
     parser.add_argument(
         "-o", dest="option", action="append", default=[], metavar="SendEnv=NAME", help="send a variable along"
     )
+    parser.add_argument("-G", dest="probe", action="store_true", help="print what is asked for, and ask nobody")
+    parser.add_argument("--stream", action="store_true", help="stream the input from its first byte on")
     parser.add_argument(
         "--credential", metavar="N", help="the credential by name; else the one that logs in to the host"
     )
@@ -59,11 +94,20 @@ def configure(parser: Parser, name: str) -> None:
 
 
 def ssh(args: argparse.Namespace) -> int:
-    params = params_of(args)
+    if args.probe:
+        return probe(args)
+    asked = asked_of(args)
+    given = Given() if args.no_input else given_stdin(asked["command"], stream=args.stream)
+    params = {**asked, **bound(given)}
     try:
         with link.agent() as broker:
-            envelope = ended(broker, params)
-            return passed_on(broker, envelope, as_json=args.json)
+            run = Run(broker, given)
+            envelope = run.ended(params)
+            if refuses_variables(envelope) and args.operation_id is None:
+                params = {**params, "operation_id": new_operation_id()}
+                del params["env"]
+                envelope = run.ended(params)
+            return run.passed_on(envelope, as_json=args.json)
     except Refusal as refusal:
         refusal.extra = {"operation_id": params["operation_id"], **refusal.extra}
         if isinstance(refusal, link.Lost):
@@ -71,29 +115,84 @@ def ssh(args: argparse.Namespace) -> int:
         raise
 
 
-def ended(broker: link.Link, params: Mapping[str, Any]) -> dict[str, Any]:
-    """The envelope, once nothing is pending."""
-    method, asked = "ssh.exec", dict(params)
-    while True:
-        try:
-            envelope = broker.call(method, asked)
-        except ActionFailed as failed:
-            envelope = dict(failed.envelope)
-        if envelope.get("pending") is None:
-            return envelope
-        method, asked = "action.wait", {"invocation_id": envelope["invocation_id"], "wait_s": WAIT_S}
+def probe(args: argparse.Namespace) -> int:
+    """What is asked for, in the form of `ssh -G`: by its answer git knows what it may ask for."""
+    user, _, host = args.host.rpartition("@")
+    asked = {"hostname": host, "user": args.user or user or None, "port": args.port}
+    for name, value in asked.items():
+        if value is not None:
+            output.say(f"{name} {value}")
+    variables(args.option)
+    return exits.DONE
 
 
-def passed_on(broker: link.Link, envelope: Mapping[str, Any], *, as_json: bool) -> int:
-    """Write what the command wrote, acknowledge it, and end as the command ended."""
-    invocation = str(envelope["invocation_id"])
-    found = results.outputs(envelope)
-    whole = [deliver(broker, invocation, part, shown) for part, shown in found.items()]
-    exit_status = envelope["ssh"]["exit_status"] if found else None
-    status = exits.NO_STATUS if exit_status is None or not all(whole) else int(exit_status)
-    if as_json or status == exits.NO_STATUS:
-        output.note(json.dumps(envelope, separators=(",", ":")))
-    return status
+def refuses_variables(envelope: Mapping[str, Any]) -> bool:
+    """Whether nothing was sent because the host takes a variable of `SendEnv` from nobody. To ssh they are a wish."""
+    return "error" in envelope and str(envelope["error"]["code"]) == "SSH_ENV_REFUSED"
+
+
+class Run:
+    """One command line at work. `live` once its stream was attached."""
+
+    def __init__(self, broker: link.Link, given: Given) -> None:
+        self._broker = broker
+        self._given = given
+        self._live: live.Live | None = None
+        broker.hear(self._told)
+
+    def ended(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """The envelope, once nothing is pending."""
+        method, asked = "ssh.exec", dict(params)
+        while True:
+            try:
+                envelope = self._broker.call(method, asked)
+            except ActionFailed as failed:
+                envelope = dict(failed.envelope)
+            if envelope.get("pending") is None:
+                return envelope
+            method, asked = "action.wait", {"invocation_id": envelope["invocation_id"], "wait_s": WAIT_S}
+
+    def passed_on(self, envelope: Mapping[str, Any], *, as_json: bool) -> int:
+        """Write what the command wrote, unless it was written as it came; acknowledge it; end as the command ended."""
+        invocation = str(envelope["invocation_id"])
+        found = results.outputs(envelope)
+        if self._live is None:
+            delivered = [deliver(self._broker, invocation, part, shown) for part, shown in found.items()]
+            whole = all(delivered)
+        else:
+            whole = self._live.whole
+            for part, shown in found.items():
+                self._acknowledge(invocation, part, shown)
+        exit_status = envelope["ssh"]["exit_status"] if found else None
+        status = exits.NO_STATUS if exit_status is None or not whole else int(exit_status)
+        if as_json or status == exits.NO_STATUS:
+            output.note(json.dumps(envelope, separators=(",", ":")))
+        return status
+
+    def _acknowledge(self, invocation: str, part: str, shown: Mapping[str, Any]) -> None:
+        """Where what was written is what the record names. Less is stored of a long output, with another hash."""
+        assert self._live is not None
+        if self._live.sha256(part) == _prefixed(results.acknowledged_hash(shown)):
+            results.acknowledge(self._broker, invocation, results.acknowledged_hash(shown), part)
+
+    def _told(self, method: str, params: Mapping[str, Any]) -> None:
+        """The stream is ready: attach to it, and carry it to its end. Then the answer to the call is read on."""
+        if method != "stream.ready":
+            return
+        with link.agent() as attached:
+            attached.call("stream.attach", {"invocation_id": params["invocation_id"]})
+            self._live = live.Live()
+            sock, begun = attached.turned()
+            try:
+                self._live.carry(sock, begun, self._given.data if self._given.more else None)
+            except live.ReaderGone:
+                output.reader_gone()
+                message = f"The output was not read to its end. Next: affidavit action show {params['invocation_id']}"
+                raise Refusal(exits.NO_STATUS, "reader_gone", message) from None
+
+
+def _prefixed(digest: str) -> str:
+    return f"sha256:{results.plain_hex(digest)}"
 
 
 def deliver(broker: link.Link, invocation: str, part: str, shown: Mapping[str, Any]) -> bool:
@@ -117,21 +216,19 @@ def deliver(broker: link.Link, invocation: str, part: str, shown: Mapping[str, A
     return True
 
 
-def params_of(args: argparse.Namespace) -> dict[str, Any]:
-    """The params of `ssh.exec`; what is not given is left out."""
+def asked_of(args: argparse.Namespace) -> dict[str, Any]:
+    """The params of `ssh.exec` but for input; what is not given is left out."""
     user, at, host = args.host.rpartition("@")
     if at and not user:
         raise usage(f"{args.host!r} names no user.", field="HOST", remedy="Write it as user@host, or the host alone.")
     words = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not words:
         raise usage("There is no command, and a terminal is not given.", field="COMMAND", remedy="affidavit ssh --help")
-    stdin = b"" if args.no_input else given_stdin()
     params: dict[str, Any] = {
         "host": host,
-        "user": user or None,
+        "user": args.user or user or None,
         "port": args.port,
         "command": " ".join(words),
-        "stdin_base64": base64.b64encode(stdin).decode() if stdin else None,
         "env": variables(args.option) or None,
         "operation_id": args.operation_id or new_operation_id(),
         "credential": args.credential,
@@ -143,22 +240,41 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     return {name: value for name, value in params.items() if value is not None}
 
 
-def given_stdin() -> bytes:
-    """What stands on stdin, unless that is a terminal. One byte over the limit is read, so that the broker refuses."""
+def bound(given: Given) -> dict[str, Any]:
+    """How input and outputs go: input that has ended is bound, and the outputs always come as they are written."""
+    if given.more:
+        return {"stream": True}
+    data = {"stdin_base64": base64.b64encode(given.data).decode()} if given.data else {}
+    return {**data, "stream": "output"}
+
+
+def given_stdin(command: str, *, stream: bool) -> Given:
+    """What stands on stdin, unless that is a terminal; read as far as the command can wait for it."""
     if sys.stdin is None or sys.stdin.isatty():
-        return b""
-    return sys.stdin.buffer.read(STDIN_MAX + 1)
+        return Given()
+    if stream or ANSWERS.match(command):
+        return Given(more=True)
+    poll, until, data = select.poll(), time.monotonic() + PATIENCE_S, bytearray()
+    poll.register(0, select.POLLIN)
+    while len(data) <= STDIN_MAX and poll.poll(max(0.0, until - time.monotonic()) * 1000):
+        part = live.read_input()
+        if not part:
+            return Given(bytes(data))
+        data += part
+    return Given(bytes(data), more=True)
 
 
 def variables(options: list[str]) -> dict[str, str]:
     """The environment of this command that `-o SendEnv=NAME` names; one that is not set is left out, as ssh does."""
     found = {}
     for option in options:
-        key, _, names = option.replace("=", " ", 1).partition(" ")
-        if key.lower() != "sendenv" or not names.strip():
+        key, _, value = option.replace("=", " ", 1).partition(" ")
+        if TAKEN.get(key.lower()) == value.strip().lower():
+            continue
+        if key.lower() != "sendenv" or not value.strip():
             message = f"The option {shlex.quote(option)} is not taken: a host is what its entry says."
             raise usage(message, field="-o", remedy="Only -o SendEnv=NAME; the operator sets the rest: affidavit host")
-        for name in names.split():
+        for name in value.split():
             if name in os.environ:
                 found[name] = os.environ[name]
     return found

@@ -7,6 +7,7 @@ and its input (`_send`), as far as the peer takes it; and asking a silent peer f
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterable, AsyncIterator
 
 from affidavit.broker.wire.port import Fault, Line
@@ -50,6 +51,7 @@ class Command:
         self.stdin_bytes = 0
         self.stdin_complete = False
         self.stdin_broken = False
+        self._digest = hashlib.sha256() if not isinstance(request.stdin, bytes) else None
         self.complete = False
         self.fault: Fault | None = None
         self.observation: str | None = None
@@ -67,6 +69,13 @@ class Command:
         """What the stdin stream or the line raised while sending."""
         self._writing: asyncio.Timeout | None = None
         self._abandoned = False
+        self._unread = False
+        """Output came that the sink did not get."""
+
+    @property
+    def stdin_sha256(self) -> str | None:
+        """As `SshEvidence.stdin_sha256`."""
+        return self._digest.copy().hexdigest() if self._digest is not None else None
 
     async def run(self) -> None:
         """To the end. What the sink, the stdin stream or the line raises comes through."""
@@ -186,6 +195,7 @@ class Command:
             finally:
                 self._writing = None
             if self._abandoned:
+                self._unread = True
                 return
             self._consumed += len(part)
             if self._consumed >= GRANT and not self._nothing_more:
@@ -207,9 +217,17 @@ class Command:
                     self._line.request_sent(len(self._request.command) + self.stdin_bytes)
         except StdinBroken:
             self.stdin_broken = True
+            await self._leave()
         except Exception as error:
             self._failure = error
             self._session.wake()
+
+    async def _leave(self) -> None:
+        """Its input cannot be completed any more: have the command end, and go. To go at once would look to it like the
+        end of its input."""
+        self.signal("TERM")
+        await asyncio.sleep(self._limits.close_grace_s)
+        self.abandon()
 
     async def _send_input(self) -> bool:
         """All of stdin, as the peer takes it. False once it takes no more."""
@@ -223,6 +241,8 @@ class Command:
                 self.channel.spend(count)
                 self._session.send(self.channel, Kind.DATA, string(bytes(view[:count])))
                 self.stdin_bytes += count
+                if self._digest is not None:
+                    self._digest.update(view[:count])
                 view = view[count:]
                 await asyncio.sleep(0)  # A peer that takes all at once is not to hold up everyone else.
         return not self._refuses_input
@@ -264,7 +284,8 @@ class Command:
 
     def _conclude(self) -> None:
         """Fix what the end looks like, before the connection is parted with."""
-        cut_short = self.channel.refused and self._abandoned and not self.channel.closed
+        unread = self._unread or (self._abandoned and bool(self.channel.output()))
+        cut_short = unread or (self.channel.refused and self._abandoned and not self.channel.closed)
         if self._decided and not cut_short:
             self.complete = True
             return
@@ -287,6 +308,8 @@ class Command:
         if self._silent:
             return Fault.SILENT, "no sign of life from peer"
         ended = self._session.ended
+        if self.stdin_broken and ended is None:
+            return Fault.ABANDONED, "closed by the broker, as its input had broken off,"
         if ended is None or self._abandoned:
             return Fault.ABANDONED, "closed by the broker"
         fault, what = _ENDED_BY[ended.end]

@@ -189,18 +189,18 @@ class CommandExchange:
 
     async def _open(self, setup: Setup) -> tuple[Way, CommandChannel]:
         """A channel on a kept transport that is still good, or else on a new one."""
-        env = self._request.env
+        env, ready = self._request.env, self._request.ready
         kept = self._lease.take(setup.permits) if self._lease is not None else None
         if kept is not None:
             self._way = kept
             try:
-                return kept, await setup.open(kept, env)
+                return kept, await setup.open(kept, env, ready)
             except Stopped:
                 if kept.fit:
                     raise
                 kept.close()
         way = self._way = await setup.connect()
-        return way, await setup.open(way, env)
+        return way, await setup.open(way, env, ready)
 
     def _part(self) -> None:
         """Keep the transport for the next one, or close it."""
@@ -222,6 +222,7 @@ def _told(command: Command, connection: Connection | None) -> SshEvidence:
             stdin_bytes=command.stdin_bytes,
             stdin_complete=command.stdin_complete,
             stdin_broken=command.stdin_broken,
+            stdin_sha256=command.stdin_sha256,
             exec_accepted=channel.accepted,
             exec_refused=channel.refused,
             stdout_bytes=channel.bytes[Stream.STDOUT],

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, Self
@@ -115,6 +115,9 @@ class SshRequest:
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     jumps: tuple[SshHop, ...] = ()
     """Jump hosts in the order in which they are passed."""
+    ready: Callable[[], Awaitable[None]] | None = None
+    """Awaited once channel and environment are set, before the last look at them: what goes on from there needs
+    somebody else. What it raises comes through, and nothing was sent."""
 
 
 class StdinBroken(Exception):
@@ -193,7 +196,9 @@ class SshEvidence:
     stdin_complete: bool = False
     """All of it, and its end."""
     stdin_broken: bool = False
-    """Its source was gone before its end."""
+    """Its source was gone before its end. The command is then told to end (TERM), and soon left."""
+    stdin_sha256: str | None = None
+    """Of what of a stream was handed over, in hex."""
     exec_accepted: bool = False
     exec_refused: bool = False
     stdout_bytes: int = 0

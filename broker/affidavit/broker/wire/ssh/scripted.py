@@ -157,6 +157,8 @@ class ScriptedSshExchange:
             case Cross(peer, identity, reused):
                 connection = Connection(f"c-{self._number}", peer, reused, identity)
                 self._note(connection=connection)
+                if self._request.ready is not None:
+                    await self._request.ready()
                 await self._line.cross(connection)
                 self._note(crossed=True)
             case Accept():

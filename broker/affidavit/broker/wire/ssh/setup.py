@@ -10,8 +10,9 @@ and does not finish is that stage again, wherever it is met.
 from __future__ import annotations
 
 import asyncio
+import math
 import secrets
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import Executor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -139,10 +140,13 @@ class Setup:
         finally:
             self._close()
 
-    async def open(self, way: Way, env: tuple[tuple[str, str], ...]) -> CommandChannel:
+    async def open(
+        self, way: Way, env: tuple[tuple[str, str], ...], ready: Callable[[], Awaitable[None]] | None = None
+    ) -> CommandChannel:
         """A session channel at the end of a way, its environment set, on which exec may be asked for now.
 
-        Raises Stopped or Abandoned. Nothing is awaited after the last look: what it saw holds until the line.
+        Raises Stopped or Abandoned, and what `ready` raises. Nothing is awaited after the last look: what it saw holds
+        until the line.
         """
         self._place = len(self._hops) - 1
         self._reached = Stage.SSH_AUTH
@@ -152,6 +156,9 @@ class Setup:
         await self._open_channel(session, channel, b"session")
         if env:
             await self._set(session, channel, env)
+        if ready is not None:
+            async with self._bounded(Stage.SSH_CHANNEL, math.inf, session):
+                await ready()
         await self._wait(Stage.SSH_CHANNEL, session, lambda: session.clear)
         self._check_channel(channel, Stage.SSH_CHANNEL)
         return channel

@@ -1,0 +1,115 @@
+"""Frames: what a connection carries once it has turned into a stream (interface, Streams).
+
+A frame is a channel (one byte), a length (four, the highest first) and so many bytes, at most FRAME_BYTES.
+
+    caller: STDIN as it comes, then END     broker: STDOUT and STDERR as they come, then END
+
+END is empty and ends its sender's direction. Without it that direction was cut, whatever came before. How far one side
+may be ahead is what the socket and the broker hold, the latter at most `stream.CREDIT` each way: who is not read waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import select
+import socket
+import struct
+from collections.abc import Iterator
+
+from affidavit.broker.stream import CallerStream
+from affidavit.broker.wire.ssh.port import Stream
+
+STDIN, STDOUT, STDERR, END = 0, 1, 2, 255
+FRAME_BYTES = 64 * 1024
+HEAD = struct.Struct("!BI")
+_CHANNELS = {Stream.STDOUT: STDOUT, Stream.STDERR: STDERR}
+
+
+class BadFrame(Exception):
+    """The caller sent what is no frame of its own, or one too long."""
+
+
+def frames(channel: int, data: bytes) -> Iterator[bytes]:
+    """`data` in frames; none for no data."""
+    for at in range(0, len(data), FRAME_BYTES):
+        part = data[at : at + FRAME_BYTES]
+        yield HEAD.pack(channel, len(part)) + part
+
+
+class FrameBuffer:
+    """Cuts a byte stream into frames. Holds at most one, and what was put in at one go."""
+
+    def __init__(self) -> None:
+        self._held = bytearray()
+
+    def put(self, data: bytes) -> None:
+        self._held += data
+
+    def next(self) -> tuple[int, bytes] | None:
+        """The next whole frame; None until more is there. Raises BadFrame for one too long."""
+        if len(self._held) < HEAD.size:
+            return None
+        channel, length = HEAD.unpack_from(self._held)
+        if length > FRAME_BYTES:
+            raise BadFrame
+        end = HEAD.size + length
+        if len(self._held) < end:
+            return None
+        payload = bytes(self._held[HEAD.size : end])
+        del self._held[:end]
+        return channel, payload
+
+
+async def carry(sock: socket.socket, stream: CallerStream, begun: bytes) -> None:
+    """Carry a stream over an attached connection, to its end or until the caller is gone; `begun` was read already."""
+    inward = asyncio.ensure_future(_inward(sock, stream, begun))
+    outward = asyncio.ensure_future(_outward(sock, stream))
+    try:
+        await asyncio.wait((inward, outward), return_when=asyncio.FIRST_COMPLETED)
+        if not outward.done() and inward.exception() is None:
+            await asyncio.wait((outward,))
+    finally:
+        stream.leave()
+        for each in (inward, outward):
+            each.cancel()
+        await asyncio.gather(inward, outward, return_exceptions=True)
+
+
+async def _inward(sock: socket.socket, stream: CallerStream, begun: bytes) -> None:
+    """Take the caller's frames. Returns once it sends no more, though it may still read; raises where it is gone."""
+    loop, buffer = asyncio.get_running_loop(), FrameBuffer()
+    ended = not stream.takes_input
+    data = begun
+    while True:
+        buffer.put(data)
+        while (frame := buffer.next()) is not None:
+            match frame:
+                case (channel, payload) if channel == STDIN and not ended:
+                    await stream.feed(payload)
+                case (channel, b"") if channel == END:
+                    ended = True
+                    stream.end_input()
+                case _:
+                    raise BadFrame
+        data = await loop.sock_recv(sock, FRAME_BYTES + HEAD.size)
+        if not data:
+            if not ended or hung_up(sock):
+                raise ConnectionResetError
+            return
+
+
+async def _outward(sock: socket.socket, stream: CallerStream) -> None:
+    """Give the caller what the command writes."""
+    loop = asyncio.get_running_loop()
+    while (part := await stream.take()) is not None:
+        for frame in frames(_CHANNELS[part[0]], part[1]):
+            await loop.sock_sendall(sock, frame)
+    if stream.whole:
+        await loop.sock_sendall(sock, HEAD.pack(END, 0))
+
+
+def hung_up(sock: socket.socket) -> bool:
+    """The other side has closed both directions."""
+    poll = select.poll()
+    poll.register(sock, 0)
+    return any(events & select.POLLHUP for _, events in poll.poll(0))

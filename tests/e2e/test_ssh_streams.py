@@ -1,0 +1,302 @@
+"""Streams on a real OpenSSH server: git, rsync and scp over the broker, large outputs, and what breaks off midway.
+
+Sizes are small by default, with the same bound on the broker's memory; `AFFIDAVIT_FULL_SIZES=1` takes the full ones.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.broker.wire.ssh.sshd import Sshd
+from tests.e2e.conftest import World
+from tests.e2e.hosts import Reached, home_with_hosts
+from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts
+
+FULL = os.environ.get("AFFIDAVIT_FULL_SIZES") == "1"
+MIB = 1024 * 1024
+OUTPUT = 1024 * MIB if FULL else 96 * MIB
+PUSH = 200 * MIB if FULL else 48 * MIB
+STDERR_BYTES = 64 * MIB
+GROWTH = 48 * MIB
+"""What the broker's memory may grow by, whatever the size: windows, credits, the results that are being written."""
+LONG_S = 600.0 if FULL else LIMIT_S
+IDENTITY = {f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+
+ANYTHING = """id = "hosts.anything"
+[match]
+kind = "ssh"
+host = "*"
+command = "*"
+[effect]
+kind = "write"
+[approval]
+mode = "never"
+"""
+
+
+@pytest.fixture(scope="module")
+def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
+    with Sshd(tmp_path_factory.mktemp("sshd"), "AcceptEnv GIT_PROTOCOL") as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
+    home = home_with_hosts(world.template, sshd, {"any.toml": ANYTHING})
+    try:
+        yield home
+    finally:
+        home.remove()
+
+
+@pytest.fixture(scope="module")
+def reached(prepared: Home, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
+    home = copy_of(prepared)
+    try:
+        with home.serve() as broker:
+            yield Reached(home, broker, sshd, tmp_path_factory.mktemp("ssh") / "marks")
+            assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
+            assert broker.stop() == 0
+        assert home.intact()
+    finally:
+        home.remove()
+
+
+def git(home: Home, *words: str, limit_s: float = LONG_S, **env: str) -> subprocess.CompletedProcess[str]:
+    """git with the broker in the place of ssh."""
+    through = {"GIT_SSH_COMMAND": " ".join((*CLI, "ssh")), "GIT_CONFIG_GLOBAL": os.devnull, **IDENTITY, **env}
+    return subprocess.run(
+        ["git", *words],
+        env={**home.environment, **through},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=limit_s,
+        check=False,
+    )
+
+
+def done(ran: subprocess.CompletedProcess[str]) -> str:
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def peak(broker: Broker) -> int:
+    """The most memory that the broker has held, in bytes."""
+    status = Path(f"/proc/{broker.pid}/status").read_text()
+    return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+
+
+@contextlib.contextmanager
+def growth(broker: Broker) -> Iterator[list[int]]:
+    """How far the broker's memory grew above what it held at the beginning."""
+    pid, grown = broker.pid, [0]
+    Path(f"/proc/{pid}/clear_refs").write_text("5")  # the mark of the most that was held begins anew
+    before = peak(broker)
+    yield grown
+    grown[0] = peak(broker) - before
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory with a repository `origin.git`, of one commit, and a clone `here` of it."""
+    root = tmp_path_factory.mktemp("git")
+    run = {"check": True, "capture_output": True, "env": {**os.environ, **IDENTITY}}
+    for words in (
+        ("init", "-q", "--bare", "-b", "main", str(root / "origin.git")),
+        ("init", "-q", "-b", "main", str(root / "here")),
+    ):
+        subprocess.run(["git", *words], **run)  # type: ignore[call-overload]
+    (root / "here" / "first").write_bytes(os.urandom(3 * MIB))
+    for here_words in (("add", "."), ("commit", "-qm", "first"), ("push", "-q", str(root / "origin.git"), "main")):
+        subprocess.run(["git", "-C", str(root / "here"), *here_words], **run)  # type: ignore[call-overload]
+    return root
+
+
+def commit(home: Home, repository: Path, name: str, size: int) -> str:
+    (repository / name).write_bytes(os.urandom(size))
+    done(git(home, "-C", str(repository), "add", "."))
+    done(git(home, "-C", str(repository), "commit", "-qm", name))
+    return done(git(home, "-C", str(repository), "rev-parse", "HEAD")).strip()
+
+
+def head(home: Home, repository: Path) -> str:
+    return done(git(home, "-C", str(repository), "rev-parse", "main")).strip()
+
+
+def newest(reached: Reached, command: str) -> Mapping[str, Any]:
+    """The newest action whose command begins so, as the operator sees it: git is a session of its own."""
+    with reached.broker.operator() as operator:
+        rows = operator.call("action.list", {})["rows"]
+        row = next(r for r in rows if r["target"] and r["target"]["command"].startswith(command))
+        return answer(operator, "action.get", {"invocation_id": row["invocation_id"]})
+
+
+@pytest.mark.parametrize("protocol", ["2", "0"])
+def test_git_clones_fetches_and_pushes(reached: Reached, work: Path, tmp_path: Path, protocol: str) -> None:
+    home, origin, clone = reached.home, work / "origin.git", tmp_path / "clone"
+    config = ("-c", f"protocol.version={protocol}")
+    done(git(home, *config, "clone", "-q", f"ssh://web{origin}", str(clone)))
+    assert head(home, clone) == head(home, origin)
+    assert (clone / "first").read_bytes() == (work / "here" / "first").read_bytes()
+    pushed = commit(home, clone, f"second-{protocol}", 2 * MIB)
+    done(git(home, *config, "-C", str(clone), "push", "-q", "origin", "main"))
+    assert head(home, origin) == pushed
+    done(git(home, "-C", str(origin), "fsck", "--full", "--strict"))
+    done(git(home, *config, "-C", str(work / "here"), "fetch", "-q", f"web:{origin}", "main"))
+    assert done(git(home, "-C", str(work / "here"), "rev-parse", "FETCH_HEAD")).strip() == pushed
+    push = newest(reached, "git-receive-pack")
+    assert (facts(push)["outcome"], push["ssh"]["exit_status"]) == ("committed", 0)
+    stdin = push["evidence"]["stdin"]
+    assert stdin["complete"] is True
+    assert stdin["bytes"] > 2 * MIB
+    kinds = [event["kind"] for event in push["events"]]
+    assert (kinds.count("DISPATCH_STARTED"), kinds.count("RESULT_COMMITTED")) == (1, 1)
+
+
+def test_git_says_what_went_wrong_in_its_own_way(reached: Reached, tmp_path: Path) -> None:
+    ran = git(reached.home, "clone", "-q", "ssh://web/nowhere.git", str(tmp_path / "clone"))
+    assert ran.returncode == 128
+    assert "does not appear to be a git repository" in ran.stderr
+
+
+def test_a_push_of_many_bytes_needs_little_memory(reached: Reached, work: Path, tmp_path: Path) -> None:
+    origin, clone = tmp_path / "origin.git", tmp_path / "clone"
+    done(git(reached.home, "clone", "-q", "--bare", str(work / "origin.git"), str(origin)))
+    done(git(reached.home, "clone", "-q", str(origin), str(clone)))
+    pushed = commit(reached.home, clone, "large", PUSH)
+    with growth(reached.broker) as grown:
+        done(git(reached.home, "-C", str(clone), "push", "-q", f"ssh://web{origin}", "main"))
+    assert head(reached.home, origin) == pushed
+    done(git(reached.home, "-C", str(origin), "fsck", "--full", "--strict"))
+    assert newest(reached, "git-receive-pack")["evidence"]["stdin"]["bytes"] > PUSH
+    assert grown[0] < GROWTH, f"the broker grew by {grown[0] / MIB:.0f} MiB"
+
+
+def zeros_digest(size: int) -> str:
+    digest, part = hashlib.sha256(), bytes(MIB)
+    for _ in range(size // MIB):
+        digest.update(part)
+    return digest.hexdigest()
+
+
+def test_a_large_output_passes_whole_to_a_live_caller(reached: Reached) -> None:
+    digest, count = hashlib.sha256(), 0
+    with growth(reached.broker) as grown:
+        ran = subprocess.Popen(
+            [*CLI, "ssh", "-n", "web", f"head -c {OUTPUT} /dev/zero; exit 3"],
+            env=reached.home.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        assert ran.stdout is not None
+        while part := ran.stdout.read(MIB):
+            digest.update(part)
+            count += len(part)
+        err = ran.communicate(timeout=LONG_S)[1]
+    assert (ran.returncode, count, err) == (3, OUTPUT, b"")
+    assert digest.hexdigest() == zeros_digest(OUTPUT)
+    assert grown[0] < GROWTH, f"the broker grew by {grown[0] / MIB:.0f} MiB"
+    stdout = newest(reached, f"head -c {OUTPUT} ")["ssh"]["stdout"]
+    assert (stdout["bytes"], stdout["truncated_at"]) == (OUTPUT, 32 * MIB)
+    assert stdout["sha256"] == digest.hexdigest()
+
+
+def test_stderr_alone(reached: Reached) -> None:
+    ran = reached.run("-n", "web", f"head -c {STDERR_BYTES} /dev/zero >&2", limit_s=LONG_S)
+    assert (ran.returncode, ran.stdout, len(ran.stderr)) == (0, b"", STDERR_BYTES)
+
+
+def test_a_command_may_end_with_255(reached: Reached) -> None:
+    ran = reached.run("web", "echo out; echo err >&2; exit 255")
+    assert (ran.returncode, ran.stdout) == (255, b"out\n")
+    said, envelope = ran.stderr.splitlines()
+    assert (said, json.loads(envelope)["ssh"]["exit_status"]) == (b"err", 255)
+
+
+def test_outputs_come_while_the_command_runs(reached: Reached, tmp_path: Path) -> None:
+    """Both ways at once: the command answers each line, and the next is only then sent."""
+    with subprocess.Popen(
+        [*CLI, "ssh", "--stream", "web", 'while read line; do echo "<$line>"; done; exit 7'],
+        env=reached.home.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    ) as ran:
+        assert ran.stdin is not None
+        assert ran.stdout is not None
+        for line in (b"one", b"two", b"three"):
+            ran.stdin.write(line + b"\n")
+            ran.stdin.flush()
+            assert ran.stdout.readline() == b"<" + line + b">\n"
+        ran.stdin.close()
+        assert ran.wait(LIMIT_S) == 7
+
+
+def test_input_that_does_not_end_soon_is_streamed(reached: Reached) -> None:
+    """Nobody needs to close an input that the command does not read to its end."""
+    reading, writing = os.pipe()
+    with open(writing, "wb"), open(reading, "rb") as given:
+        ran = (
+            subprocess.run(
+                [*CLI, "ssh", "web", "head -c 3"],
+                env=reached.home.environment,
+                stdin=given,
+                capture_output=True,
+                timeout=LIMIT_S,
+                check=False,
+                input=None,
+            )
+            if os.write(writing, b"abcdef")
+            else None
+        )
+    assert ran is not None
+    assert (ran.returncode, ran.stdout) == (0, b"abc")
+
+
+def test_more_input_than_is_bound_is_streamed(reached: Reached) -> None:
+    data = os.urandom(9 * MIB)
+    ran = reached.run("web", "sha256sum", stdin=data)
+    assert (ran.returncode, ran.stdout.split()[0].decode()) == (0, hashlib.sha256(data).hexdigest())
+    stdin = newest(reached, "sha256sum")["evidence"]["stdin"]
+    assert stdin == {"bytes": len(data), "sha256": f"sha256:{hashlib.sha256(data).hexdigest()}", "complete": True}
+
+
+def test_a_variable_that_the_host_refuses_is_no_hindrance(reached: Reached) -> None:
+    ran = reached.run("-o", "SendEnv=NOT_TAKEN", "web", "echo ${NOT_TAKEN-none}", env={"NOT_TAKEN": "given"})
+    assert (ran.returncode, ran.stdout) == (0, b"none\n")
+
+
+@pytest.mark.skipif(shutil.which("rsync") is None, reason="needs rsync")
+def test_rsync(reached: Reached, tmp_path: Path) -> None:
+    there, back, source = tmp_path / "there", tmp_path / "back", tmp_path / "source"
+    source.mkdir()
+    for name in ("a", "b"):
+        (source / name).write_bytes(os.urandom(2 * MIB))
+    shell = " ".join((*CLI, "ssh"))
+    for words in ((f"{source}/", f"web:{there}/"), (f"web:{there}/", f"{back}/")):
+        subprocess.run(["rsync", "-a", "-e", shell, *words], env=reached.home.environment, check=True, timeout=LIMIT_S)
+    for name in ("a", "b"):
+        assert (back / name).read_bytes() == (source / name).read_bytes()
+
+
+@pytest.mark.skipif(shutil.which("scp") is None, reason="needs scp")
+def test_scp_in_its_old_form(reached: Reached, tmp_path: Path) -> None:
+    program = tmp_path / "ssh"
+    program.write_text(f'#!/bin/sh\nexec {" ".join(CLI)} ssh "$@"\n')
+    program.chmod(0o755)
+    (tmp_path / "a").write_bytes(os.urandom(2 * MIB))
+    for words in ((str(tmp_path / "a"), f"web:{tmp_path}/b"), (f"web:{tmp_path}/b", str(tmp_path / "c"))):
+        subprocess.run(
+            ["scp", "-O", "-q", "-S", str(program), *words],
+            env=reached.home.environment, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    assert (tmp_path / "c").read_bytes() == (tmp_path / "a").read_bytes()
