@@ -13,7 +13,16 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from affidavit.broker import redact as redact_module
-from affidavit.broker.redact import REPLACEMENT, Forms, Redactor, redact, redact_cut, redact_headers
+from affidavit.broker.redact import (
+    REPLACEMENT,
+    Forms,
+    LiveRedactor,
+    Redactor,
+    begun,
+    redact,
+    redact_cut,
+    redact_headers,
+)
 
 SECRET = "sk/live_+51H\"8f\\9aéK <&>'~!"
 
@@ -219,3 +228,16 @@ def test_what_no_percent_encoder_escapes_has_no_form_but_the_whole_one(secret: b
     for safe in (*redact_module._PERCENT_SAFE, "*"):
         assert quote_from_bytes(secret, safe=safe) == secret.decode()
     assert b"~" not in secret
+
+
+@given(data=st.binary(max_size=64).map(lambda b: bytes(97 + each % 2 for each in b)), cuts=st.lists(st.integers(1, 9)))
+def test_a_reader_along_gets_the_same_and_waits_only_for_what_may_be_a_secret(data: bytes, cuts: list[int]) -> None:
+    forms = Forms([b"abbabaab", b"bbbbabbbb"])
+    live, out, at = LiveRedactor(forms), b"", 0
+    for cut in [*cuts, len(data)]:
+        out += live.feed(data[at : at + cut])
+        at += cut
+        held = data[:at][len(data[:at]) - begun(data[:at], forms) :]
+        assert not held or any(form.startswith(held) for form in forms.literals)
+    assert out + live.flush() == redact(data, forms)[0]
+    assert not live.holds

@@ -10,7 +10,9 @@ import hashlib
 import json
 import os
 import shutil
+import socket
 import subprocess
+import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,10 @@ import pytest
 from tests.broker.wire.ssh.sshd import Sshd
 from tests.e2e.conftest import World
 from tests.e2e.hosts import Reached, home_with_hosts
-from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts
+from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, until
+
+from affidavit.ipc.client import ConnectionLost
+from affidavit.ipc.frames import END, HEAD, STDERR, STDIN, STDOUT
 
 FULL = os.environ.get("AFFIDAVIT_FULL_SIZES") == "1"
 MIB = 1024 * 1024
@@ -88,6 +93,17 @@ def git(home: Home, *words: str, limit_s: float = LONG_S, **env: str) -> subproc
 def done(ran: subprocess.CompletedProcess[str]) -> str:
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
+
+
+def launched(home: Home, *words: str, stdin: Any) -> subprocess.Popen[bytes]:
+    """`affidavit ssh` at work."""
+    return subprocess.Popen(
+        [*CLI, "ssh", *words],
+        env=home.environment,
+        stdin=stdin,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
 
 
 def peak(broker: Broker) -> int:
@@ -192,12 +208,7 @@ def zeros_digest(size: int) -> str:
 def test_a_large_output_passes_whole_to_a_live_caller(reached: Reached) -> None:
     digest, count = hashlib.sha256(), 0
     with growth(reached.broker) as grown:
-        ran = subprocess.Popen(
-            [*CLI, "ssh", "-n", "web", f"head -c {OUTPUT} /dev/zero; exit 3"],
-            env=reached.home.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-        )
+        ran = launched(reached.home, "web", f"head -c {OUTPUT} /dev/zero; exit 3", stdin=subprocess.DEVNULL)
         assert ran.stdout is not None
         while part := ran.stdout.read(MIB):
             digest.update(part)
@@ -225,12 +236,8 @@ def test_a_command_may_end_with_255(reached: Reached) -> None:
 
 def test_outputs_come_while_the_command_runs(reached: Reached, tmp_path: Path) -> None:
     """Both ways at once: the command answers each line, and the next is only then sent."""
-    with subprocess.Popen(
-        [*CLI, "ssh", "--stream", "web", 'while read line; do echo "<$line>"; done; exit 7'],
-        env=reached.home.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    ) as ran:
+    echo = 'while read line; do echo "<$line>"; done; exit 7'
+    with launched(reached.home, "--stream", "web", echo, stdin=subprocess.PIPE) as ran:
         assert ran.stdin is not None
         assert ran.stdout is not None
         for line in (b"one", b"two", b"three"):
@@ -244,22 +251,13 @@ def test_outputs_come_while_the_command_runs(reached: Reached, tmp_path: Path) -
 def test_input_that_does_not_end_soon_is_streamed(reached: Reached) -> None:
     """Nobody needs to close an input that the command does not read to its end."""
     reading, writing = os.pipe()
-    with open(writing, "wb"), open(reading, "rb") as given:
-        ran = (
-            subprocess.run(
-                [*CLI, "ssh", "web", "head -c 3"],
-                env=reached.home.environment,
-                stdin=given,
-                capture_output=True,
-                timeout=LIMIT_S,
-                check=False,
-                input=None,
-            )
-            if os.write(writing, b"abcdef")
-            else None
-        )
-    assert ran is not None
-    assert (ran.returncode, ran.stdout) == (0, b"abc")
+    os.write(writing, b"abcdef")
+    with (
+        open(reading, "rb") as given,
+        open(writing, "wb"),
+        launched(reached.home, "web", "head -c 3", stdin=given) as ran,
+    ):
+        assert (ran.communicate(timeout=LIMIT_S)[0], ran.returncode) == (b"abc", 0)
 
 
 def test_more_input_than_is_bound_is_streamed(reached: Reached) -> None:
@@ -300,3 +298,168 @@ def test_scp_in_its_old_form(reached: Reached, tmp_path: Path) -> None:
             env=reached.home.environment, check=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL,
         )  # fmt: skip
     assert (tmp_path / "c").read_bytes() == (tmp_path / "a").read_bytes()
+
+
+class Streamed:
+    """An `ssh.exec` with `stream` at work on one connection, attached to on another by whoever holds this."""
+
+    def __init__(self, broker: Broker, command: str, **more: Any) -> None:
+        self.ended: Mapping[str, Any] | None = None
+        self.invocation_id = ""
+        self._ready = threading.Event()
+        self._asking = broker.agent()
+        self._asking.on_notification = self._told
+        params = {"host": "web", "command": command, "stream": True, **more}
+        self._call = threading.Thread(target=self._ask, args=(params,))
+        self._call.start()
+        assert self._ready.wait(LIMIT_S), self.ended
+        self.client = broker.agent()
+        assert self.client.call("stream.attach", {"invocation_id": self.invocation_id}) == {"attached": True}
+        self.sock, self._begun = self.client.turned()
+
+    def _told(self, method: str, params: Mapping[str, Any]) -> None:
+        assert method == "stream.ready"
+        self.invocation_id = params["invocation_id"]
+        self._ready.set()
+
+    def _ask(self, params: Mapping[str, Any]) -> None:
+        with contextlib.suppress(ConnectionLost):
+            self.ended = answer(self._asking, "ssh.exec", params)
+        self._ready.set()
+
+    def send(self, channel: int, data: bytes = b"") -> None:
+        self.sock.sendall(HEAD.pack(channel, len(data)) + data)
+
+    def receive(self) -> tuple[int, bytes] | None:
+        head = self._exactly(HEAD.size)
+        if head is None:
+            return None
+        channel, length = HEAD.unpack(head)
+        return channel, self._exactly(length) or b""
+
+    def _exactly(self, count: int) -> bytes | None:
+        self.sock.settimeout(LIMIT_S)
+        while len(self._begun) < count:
+            part = self.sock.recv(1 << 16)
+            if not part:
+                return None
+            self._begun += part
+        taken, self._begun = self._begun[:count], self._begun[count:]
+        return taken
+
+    def answered(self) -> Mapping[str, Any]:
+        self._call.join(LIMIT_S)
+        assert self.ended is not None
+        return self.ended
+
+    def __enter__(self) -> Streamed:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.client.close()
+        self._call.join(LIMIT_S)
+        self._asking.close()
+
+
+def test_frames_by_hand(reached: Reached) -> None:
+    with Streamed(reached.broker, "cat; echo aside >&2") as streamed:
+        streamed.send(STDIN, b"\x00one")
+        assert streamed.receive() == (STDOUT, b"\x00one")
+        streamed.send(END)
+        assert streamed.receive() == (STDERR, b"aside\n")
+        assert streamed.receive() == (END, b"")
+        envelope = streamed.answered()
+    assert (envelope["ssh"]["exit_status"], envelope["ssh"]["stdout"]["bytes"]) == (0, 4)
+    digest = hashlib.sha256(b"\x00one").hexdigest()
+    assert envelope["evidence"]["stdin"] == {"bytes": 4, "sha256": f"sha256:{digest}", "complete": True}
+
+
+def test_a_caller_that_dies_before_its_inputs_end_has_the_command_ended(reached: Reached, tmp_path: Path) -> None:
+    """OpenSSH passes signals on only where it separates privileges, which it does not for root."""
+    mark = tmp_path / "mark"
+    with Streamed(reached.broker, f"cat > {mark}.part && mv {mark}.part {mark}") as streamed:
+        streamed.send(STDIN, b"half")
+        until(lambda: (tmp_path / "mark.part").exists(), "the command reads")
+        streamed.sock.shutdown(socket.SHUT_RDWR)
+        envelope = streamed.answered()
+    stdin = envelope["evidence"]["stdin"]
+    assert (stdin["bytes"], stdin["complete"]) == (4, False)
+    if os.geteuid() != 0:
+        assert (facts(envelope)["outcome"], envelope["ssh"]["exit_signal"]) == ("committed", "TERM")
+        assert not mark.exists()
+    else:
+        assert (facts(envelope)["outcome"], facts(envelope)["retry"]) == ("unknown", "reconcile")
+        assert "input had broken off" in envelope["evidence"]["transport_observation"]
+
+
+def test_a_command_that_does_not_let_itself_be_ended_is_left_and_unknown(reached: Reached) -> None:
+    with Streamed(reached.broker, "trap '' TERM; echo on; sleep 600 </dev/null") as streamed:
+        assert streamed.receive() == (STDOUT, b"on\n")
+        streamed.sock.shutdown(socket.SHUT_RDWR)
+        envelope = streamed.answered()
+    assert (facts(envelope)["outcome"], facts(envelope)["code"]) == ("unknown", "REMOTE_RESULT_INCOMPLETE")
+    assert "input had broken off" in envelope["evidence"]["transport_observation"]
+
+
+def test_a_caller_that_does_not_read_costs_little_and_holds_nobody_up(reached: Reached) -> None:
+    command = f"head -c {OUTPUT} /dev/zero"
+    with growth(reached.broker) as grown, Streamed(reached.broker, command, deadline_s=6) as streamed:
+        assert reached.run("-n", "web", "echo other").stdout == b"other\n"
+        envelope = streamed.answered()
+    assert (facts(envelope)["outcome"], facts(envelope)["code"]) == ("unknown", "REMOTE_DEADLINE")
+    assert grown[0] < GROWTH, f"the broker grew by {grown[0] / MIB:.0f} MiB"
+
+
+@contextlib.contextmanager
+def pushing(home: Home, work: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, str]]:
+    """A push that has begun and cannot end: the server's side waits, with all of it received, before it answers."""
+    origin, clone, gate = tmp_path / "origin.git", tmp_path / "clone", tmp_path / "gate"
+    done(git(home, "clone", "-q", "--bare", str(work / "origin.git"), str(origin)))
+    done(git(home, "clone", "-q", str(origin), str(clone)))
+    hook = origin / "hooks" / "pre-receive"
+    hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/there\nread wait < {gate}\n")
+    hook.chmod(0o755)
+    os.mkfifo(gate)
+    pushed = commit(home, clone, "more", 2 * MIB)
+    with subprocess.Popen(
+        ["git", "-C", str(clone), "push", "-q", f"ssh://web{origin}", "main"],
+        env={**home.environment, "GIT_SSH_COMMAND": " ".join((*CLI, "ssh")), "GIT_CONFIG_GLOBAL": os.devnull},
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as push:
+        until((tmp_path / "there").exists, "the push has arrived")
+        yield push, origin, pushed
+    with open(gate, "w"):
+        pass  # let the hook go on: it outlived the connection
+
+
+def test_a_push_whose_server_dies_is_unknown(prepared: Home, world: World, work: Path, tmp_path: Path) -> None:
+    with Sshd(tmp_path / "sshd") as sshd:
+        home = home_with_hosts(world.template, sshd, {"any.toml": ANYTHING})
+        try:
+            with home.serve() as broker:
+                with pushing(home, work, tmp_path) as (push, origin, _):
+                    before = head(home, origin)
+                    sshd.kill()
+                    assert push.wait(LIMIT_S) == 128
+                    assert head(home, origin) == before
+                found = newest(Reached(home, broker, sshd, tmp_path), "git-receive-pack")
+                assert (facts(found)["outcome"], facts(found)["retry"]) == ("unknown", "reconcile")
+                assert found["evidence"]["stdin"]["bytes"] > 2 * MIB
+        finally:
+            home.remove()
+
+
+def test_a_push_whose_broker_dies_is_unknown(prepared: Home, work: Path, tmp_path: Path) -> None:
+    home = copy_of(prepared)
+    try:
+        with home.serve() as broker, pushing(home, work, tmp_path) as (push, _, __):
+            broker.kill()
+            assert push.wait(LIMIT_S) == 128
+        with home.serve() as broker:
+            found = newest(Reached(home, broker, None, tmp_path), "git-receive-pack")  # type: ignore[arg-type]
+            assert (facts(found)["outcome"], facts(found)["code"]) == ("unknown", "BROKER_RESTARTED")
+        assert home.intact()
+    finally:
+        home.remove()

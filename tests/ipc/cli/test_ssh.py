@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import io
 import json
 import os
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -38,20 +38,42 @@ def with_stdout(shown: dict[str, Any]) -> dict[str, Any]:
 PENDING = {"result": {"invocation_id": ACT, "pending": {"state": "awaiting_approval"}, "evidence": {}}}
 
 
-class Input(io.TextIOWrapper):
-    """Standard input that gives `data`; a terminal gives none."""
+class Input:
+    """Standard input: descriptor 0, which gives what it is told to."""
 
-    def __init__(self, data: bytes, *, terminal: bool = False) -> None:
-        super().__init__(io.BytesIO(data))
-        self.terminal = terminal
+    def __init__(self) -> None:
+        self._kept = os.dup(0)
+        self.gives(b"")
+
+    def gives(self, data: bytes, *, ends: bool = True) -> int:
+        """From now on; returns the descriptor by which more may be written, closed if it `ends`."""
+        reading, writing = os.pipe()
+        os.dup2(reading, 0)
+        os.close(reading)
+        os.write(writing, data)
+        if ends:
+            os.close(writing)
+        return writing
+
+    def close(self) -> None:
+        os.dup2(self._kept, 0)
+        os.close(self._kept)
+
+
+class Terminal:
+    """A standard input that is one."""
 
     def isatty(self) -> bool:
-        return self.terminal
+        return True
 
 
 @pytest.fixture(autouse=True)
-def stdin(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", Input(b""))
+def stdin(monkeypatch: pytest.MonkeyPatch) -> Iterator[Input]:
+    given = Input()
+    with os.fdopen(0, closefd=False) as opened:
+        monkeypatch.setattr("sys.stdin", opened)
+        yield given
+    given.close()
 
 
 @pytest.fixture
@@ -60,9 +82,11 @@ def acknowledging(broker: ScriptedBroker) -> ScriptedBroker:
     return broker
 
 
-def test_everything_asked_for_is_sent(cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_asked_for_is_sent(
+    cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, stdin: Input
+) -> None:
     acknowledging.answers("ssh.exec", ended(0))
-    monkeypatch.setattr("sys.stdin", Input(b"\x00\xff"))
+    stdin.gives(b"\x00\xff")
     monkeypatch.setitem(os.environ, "RUN", "seven")
     ran = cli(
         "ssh", "-T", "-p", "2222", "-o", "SendEnv=RUN", "-o", "SendEnv NOT_SET", "--credential", "key",
@@ -77,6 +101,7 @@ def test_everything_asked_for_is_sent(cli: Cli, acknowledging: ScriptedBroker, m
             "port": 2222,
             "command": "ls -l --json",
             "stdin_base64": base64.b64encode(b"\x00\xff").decode(),
+            "stream": "output",
             "env": {"RUN": "seven"},
             "operation_id": "op_1",
             "credential": "key",
@@ -90,13 +115,15 @@ def test_everything_asked_for_is_sent(cli: Cli, acknowledging: ScriptedBroker, m
 
 @pytest.mark.parametrize("words", [("-n",), ()])
 def test_a_terminal_and_n_give_no_input(
-    cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+    cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, stdin: Input, words: tuple[str, ...]
 ) -> None:
     acknowledging.answers("ssh.exec", ended(0))
-    monkeypatch.setattr("sys.stdin", Input(b"typed", terminal=not words))
+    stdin.gives(b"typed", ends=False)
+    if not words:
+        monkeypatch.setattr("sys.stdin", Terminal())
     cli("ssh", *words, "web", "true")
     (asked,) = acknowledging.asked("ssh.exec")
-    assert set(asked) == {"host", "command", "operation_id"}
+    assert asked == {"host": "web", "command": "true", "operation_id": asked["operation_id"], "stream": "output"}
 
 
 def test_outputs_and_status_are_the_commands_own_and_each_output_is_acknowledged(
@@ -168,3 +195,79 @@ def test_wrong_usage_names_the_field_and_sends_nothing(
     assert ran.status == 2
     assert f"field: {field}" in ran.err
     assert broker.calls == []
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("git-receive-pack '/r.git'",),
+        ("git upload-pack '/r.git'",),
+        ("/usr/bin/git-upload-archive", "'/r.git'"),
+        ("rsync", "--server", "-logDtpre.iLsfxCIvu", ".", "/there"),
+        ("scp", "-v", "-r", "-t", "/there"),
+    ],
+)
+def test_commands_that_answer_their_input_have_it_streamed(
+    cli: Cli, acknowledging: ScriptedBroker, words: tuple[str, ...]
+) -> None:
+    acknowledging.answers("ssh.exec", ended(0))
+    cli("ssh", "web", *words)
+    (asked,) = acknowledging.asked("ssh.exec")
+    assert asked["stream"] is True
+    assert "stdin_base64" not in asked
+
+
+@pytest.mark.parametrize("words", [("scp", "notes", "-t"), ("git-receive-packet",), ("echo", "git-upload-pack")])
+def test_others_have_it_bound(cli: Cli, acknowledging: ScriptedBroker, stdin: Input, words: tuple[str, ...]) -> None:
+    acknowledging.answers("ssh.exec", ended(0))
+    stdin.gives(b"given")
+    cli("ssh", "web", *words)
+    (asked,) = acknowledging.asked("ssh.exec")
+    assert (asked["stream"], asked["stdin_base64"]) == ("output", base64.b64encode(b"given").decode())
+
+
+def test_input_that_does_not_end_is_streamed(
+    cli: Cli, acknowledging: ScriptedBroker, stdin: Input, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("affidavit.ipc.cli.ssh.PATIENCE_S", 0.0)
+    acknowledging.answers("ssh.exec", ended(0))
+    writing = stdin.gives(b"", ends=False)
+    cli("ssh", "web", "cat")
+    os.close(writing)
+    assert acknowledging.asked("ssh.exec")[0]["stream"] is True
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-4", "-p", "2222", "deploy@web"),
+        ("-x", "-q", "-oPermitLocalCommand=no", "-oClearAllForwardings=yes", "-oRemoteCommand=none", "-oRequestTTY=no",
+         "-p", "2222", "-l", "deploy", "--", "web"),
+    ],
+)  # fmt: skip
+def test_what_git_rsync_and_scp_say_to_ssh_is_taken(
+    cli: Cli, acknowledging: ScriptedBroker, words: tuple[str, ...]
+) -> None:
+    acknowledging.answers("ssh.exec", ended(0))
+    assert cli("ssh", *words, "git-upload-pack '/r'").status == 0
+    (asked,) = acknowledging.asked("ssh.exec")
+    assert [asked[name] for name in ("host", "user", "port")] == ["web", "deploy", 2222]
+
+
+def test_a_probe_asks_nobody(cli: Cli, broker: ScriptedBroker) -> None:
+    ran = cli("ssh", "-G", "-o", "SendEnv=GIT_PROTOCOL", "-p", "2222", "deploy@web")
+    assert (ran.status, ran.out, broker.calls) == (0, b"hostname web\nuser deploy\nport 2222\n", [])
+
+
+def test_variables_that_the_host_refuses_are_left_out(
+    cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    facts = {"code": "SSH_ENV_REFUSED", "phase": "connection_setup", "outcome": "not_attempted"}
+    envelope = {"invocation_id": ACT, "error": facts, "evidence": {}}
+    acknowledging.answers("ssh.exec", {"error": {"code": -32001, "message": "m", "data": envelope}}, ended(0))
+    monkeypatch.setitem(os.environ, "RUN", "seven")
+    assert cli("ssh", "-o", "SendEnv=RUN", "web", "true").status == 0
+    first, second = acknowledging.asked("ssh.exec")
+    assert first["env"] == {"RUN": "seven"}
+    assert "env" not in second
+    assert first["operation_id"] != second["operation_id"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Awaitable, Callable
 from dataclasses import dataclass
 
 from tests.broker.wire.driver import BOUND_S, ToldLine, turns
@@ -71,6 +71,7 @@ def drive(
     stdin: bytes | AsyncIterable[bytes] = b"",
     env: tuple[tuple[str, str], ...] = (),
     jumps: tuple[SshHop, ...] = (),
+    ready: Callable[[], Awaitable[None]] | None = None,
     line: ToldLine | None = None,
     sink: KeptOutput | None = None,
     allow: AddressCheck = lambda address: True,
@@ -81,7 +82,7 @@ def drive(
     line = line or ToldLine()
     sink = sink or KeptOutput()
     exchange = wire.exchange(
-        SshRequest(target, command, stdin, env, jumps),
+        SshRequest(target, command, stdin, env, jumps, ready),
         line=line,
         sink=sink,
         allow=allow,

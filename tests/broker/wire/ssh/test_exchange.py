@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
-from tests.broker.wire.driver import BOUND_S, ToldLine
+from tests.broker.wire.driver import BOUND_S, ToldLine, turns
 from tests.broker.wire.ssh.driver import drive
 from tests.broker.wire.ssh.peer import PASSWORD, Access, Call, Peer
 
@@ -368,6 +369,7 @@ async def test_a_stdin_stream_that_breaks_is_not_ended_towards_the_command(wire:
         call.accept()
         call.expect(Kind.DATA)
         broken.wait(BOUND_S)
+        assert bytes(call.expect_request(b"signal").string()) == b"TERM"
         finish(call, 4)
         call.hold()
 
@@ -376,8 +378,66 @@ async def test_a_stdin_stream_that_breaks_is_not_ended_towards_the_command(wire:
         evidence = await run.run()
     assert (evidence.exit_status, evidence.complete) == (4, True)
     assert (evidence.stdin_bytes, evidence.stdin_broken, evidence.stdin_complete) == (12, True, False)
+    assert evidence.stdin_sha256 == hashlib.sha256(b"half of the ").hexdigest()
     assert Kind.EOF not in [kind for kind, _ in calls[0].said]
     assert "request_sent" not in run.line.told
+
+
+async def test_a_command_whose_input_broke_off_is_soon_left(wire: ParamikoWire) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        yield b"half"
+        raise StdinBroken
+
+    def script(call: Call) -> None:
+        call.accept()
+        call.hold()
+
+    async with Peer(script) as peer:
+        evidence = await drive(wire, peer.hop(), stdin=parts()).run()
+    assert (evidence.complete, evidence.fault) == (False, Fault.ABANDONED)
+    assert evidence.observation == "closed by the broker, as its input had broken off, before the command's end"
+
+
+async def test_nothing_is_sent_before_who_must_be_there_is_there(wire: ParamikoWire) -> None:
+    asked, there = asyncio.Event(), asyncio.Event()
+
+    async def ready() -> None:
+        asked.set()
+        await there.wait()
+
+    async with Peer(plain) as peer:
+        run = drive(wire, peer.hop(), ready=ready)
+        running = asyncio.ensure_future(run.run())
+        async with asyncio.timeout(BOUND_S):
+            await asked.wait()
+        assert run.line.told == []
+        there.set()
+        evidence = await running
+    assert (evidence.crossed, evidence.complete) == (True, True)
+
+
+async def test_who_does_not_come_stops_the_set_up(wire: ParamikoWire) -> None:
+    async def ready() -> None:
+        raise Told
+
+    async with Peer(plain) as peer:
+        run = drive(wire, peer.hop(), ready=ready)
+        with pytest.raises(Told):
+            await run.run()
+    assert not run.exchange.evidence.crossed
+
+
+async def test_a_server_that_goes_while_somebody_is_waited_for_stops_the_set_up(wire: ParamikoWire) -> None:
+    async def ready() -> None:
+        way = run.exchange._way
+        assert way is not None
+        while way.alive:
+            await turns(1)
+
+    async with Peer(lambda call: call.open()) as peer:
+        run = drive(wire, peer.hop(), ready=ready)
+        evidence = await run.run()
+    assert (evidence.crossed, evidence.stopped is not None, run.line.told) == (False, True, [])
 
 
 async def test_a_key_that_cannot_be_used(wire: ParamikoWire) -> None:
