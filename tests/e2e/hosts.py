@@ -11,7 +11,6 @@ from pathlib import Path
 from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, copy_of
 
-
 ANYTHING = """id = "hosts.anything"
 [match]
 kind = "ssh"
@@ -71,8 +70,8 @@ Ran = subprocess.CompletedProcess[bytes]
 
 
 def home_with_hosts(template: Home, sshd: Sshd, contracts: Mapping[str, str]) -> Home:
-    """A copy of `template` whose operator has set up the host `web`, with its key, and `stranger`, without one; with these
-    contracts by file name. Nothing serves it."""
+    """A copy of `template` whose operator has set up the host `web`, with its key, and `stranger`, without one; with
+    these contracts by file name. Nothing serves it."""
     home = copy_of(template)
     host_key = " ".join(sshd.host_key.with_name("host.pub").read_text().split()[:2])
     credential = ("credential", "add", "key", "--kind", "ssh-key", "--target", "127.0.0.1", "--target", "localhost")

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 from tests.broker.wire.ssh.sshd import Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import Reached, home_with_hosts
+from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, until
 
-from affidavit.ipc.client import ConnectionLost
+from affidavit.ipc.client import ConnectionLost, attached
 from affidavit.ipc.frames import END, HEAD, STDERR, STDIN, STDOUT
 
 FULL = os.environ.get("AFFIDAVIT_FULL_SIZES") == "1"
@@ -35,17 +35,6 @@ GROWTH = 48 * MIB
 """What the broker's memory may grow by, whatever the size: windows, credits, the results that are being written."""
 LONG_S = 600.0 if FULL else LIMIT_S
 IDENTITY = {f"GIT_{who}_{what}": "t@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-
-ANYTHING = """id = "hosts.anything"
-[match]
-kind = "ssh"
-host = "*"
-command = "*"
-[effect]
-kind = "write"
-[approval]
-mode = "never"
-"""
 
 
 @pytest.fixture(scope="module")
@@ -308,14 +297,12 @@ class Streamed:
         self.invocation_id = ""
         self._ready = threading.Event()
         self._asking = broker.agent()
-        self._asking.on_notification = self._told
+        self._asking.on_notification(self._told)
         params = {"host": "web", "command": command, "stream": True, **more}
         self._call = threading.Thread(target=self._ask, args=(params,))
         self._call.start()
         assert self._ready.wait(LIMIT_S), self.ended
-        self.client = broker.agent()
-        assert self.client.call("stream.attach", {"invocation_id": self.invocation_id}) == {"attached": True}
-        self.sock, self._begun = self.client.turned()
+        self.sock, self._begun = attached(self.invocation_id, broker.home.environment, timeout_s=LIMIT_S)
 
     def _told(self, method: str, params: Mapping[str, Any]) -> None:
         assert method == "stream.ready"
@@ -338,7 +325,6 @@ class Streamed:
         return channel, self._exactly(length) or b""
 
     def _exactly(self, count: int) -> bytes | None:
-        self.sock.settimeout(LIMIT_S)
         while len(self._begun) < count:
             part = self.sock.recv(1 << 16)
             if not part:
@@ -356,7 +342,7 @@ class Streamed:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.client.close()
+        self.sock.close()
         self._call.join(LIMIT_S)
         self._asking.close()
 

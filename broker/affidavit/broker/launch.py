@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from affidavit.broker import events as ev
 from affidavit.broker.admission import Admitted, card_of
-from affidavit.broker.first_contact import FirstContact
 from affidavit.broker.advice import STREAM
+from affidavit.broker.first_contact import FirstContact
 from affidavit.broker.live import Lease, Live
 from affidavit.broker.moment import after
 from affidavit.broker.outcome import Invocation

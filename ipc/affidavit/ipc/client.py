@@ -53,6 +53,7 @@ __all__ = [
     "UnresolvedFailure",
     "Verdict",
     "agent_socket",
+    "attached",
     "connected",
     "new_operation_id",
     "run_directory",
@@ -120,6 +121,37 @@ def connected(path: str, timeout_s: float | None) -> tuple[socket.socket, int]:
     return connection, pid
 
 
+def attached(
+    invocation_id: str, environ: Mapping[str, str] = os.environ, *, timeout_s: float | None = None
+) -> tuple[socket.socket, bytes]:
+    """A connection that carries a command's stream from here on, and what was read of its frames already.
+
+    Raises NotReachable, RpcError, ConnectionLost.
+    """
+    conversation = Conversation(lambda flow: None)
+    connection, _ = connected(agent_socket(environ), timeout_s)
+    try:
+        _, line = conversation.ask([("stream.attach", {"invocation_id": invocation_id})], batch=False)
+        connection.sendall(line)
+        heard = b""
+        while b"\n" not in heard:
+            piece = connection.recv(_READ_BYTES)
+            if not piece:
+                raise ConnectionLost
+            heard += piece
+        answer, _, begun = heard.partition(b"\n")
+        for meant in conversation.hear(answer + b"\n").values():
+            if isinstance(meant, ClientError):
+                raise meant
+    except OSError:
+        connection.close()
+        raise ConnectionLost from None
+    except BaseException:
+        connection.close()
+        raise
+    return connection, begun
+
+
 class Client:
     """One connection. Calls are made one after the other; use one client in one thread."""
 
@@ -173,13 +205,6 @@ class Client:
         Raises NoAnswer, ConnectionLost; RpcError where the batch as a whole is refused.
         """
         return self._exchange(calls, timeout_s, batch=True) if calls else []
-
-    def turned(self) -> tuple[socket.socket, bytes]:
-        """The connection itself, and what was read of its frames already: after `stream.attach` it carries no lines."""
-        begun = bytes(self._buffer)
-        self._buffer.clear()
-        self._socket.settimeout(None)
-        return self._socket, begun
 
     def close(self) -> None:
         self._socket.close()

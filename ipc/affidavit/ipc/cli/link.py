@@ -6,7 +6,7 @@ import os
 
 from affidavit.ipc.cli import exits
 from affidavit.ipc.cli.refusal import Refusal, usage
-from affidavit.ipc.client import Client, ConnectionLost, NotReachable, RpcError, run_directory
+from affidavit.ipc.client import Client, ConnectionLost, NotReachable, RpcError, attached, run_directory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,12 +54,7 @@ class Link:
 
     def hear(self, told: Callable[[str, Any], None]) -> None:
         """Call `told` with each notification that comes while an answer is awaited."""
-        self._client.on_notification = told
-
-    def turned(self) -> tuple[socket.socket, bytes]:
-        """As `Client.turned`."""
-        found: tuple[socket.socket, bytes] = self._client.turned()
-        return found
+        self._client.on_notification(told)
 
     def __enter__(self) -> Link:
         return self
@@ -76,6 +71,17 @@ def agent() -> Link:
         return Link(Client.agent())
     except NotReachable as missing:
         raise not_reachable(missing) from None
+
+
+def stream(invocation_id: str) -> tuple[socket.socket, bytes]:
+    """As `client.attached`."""
+    try:
+        found: tuple[socket.socket, bytes] = attached(invocation_id)
+    except RpcError as error:
+        raise refusal_of(error) from None
+    except NotReachable as missing:
+        raise not_reachable(missing) from None
+    return found
 
 
 def operator() -> Link:

@@ -179,10 +179,9 @@ class Run:
         """The stream is ready: attach to it, and carry it to its end. Then the answer to the call is read on."""
         if method != "stream.ready":
             return
-        with link.agent() as attached:
-            attached.call("stream.attach", {"invocation_id": params["invocation_id"]})
+        sock, begun = link.stream(params["invocation_id"])
+        with sock:
             self._live = live.Live()
-            sock, begun = attached.turned()
             try:
                 self._live.carry(sock, begun, self._given.data if self._given.more else None)
             except live.ReaderGone:

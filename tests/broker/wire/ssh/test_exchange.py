@@ -431,7 +431,7 @@ async def test_a_server_that_goes_while_somebody_is_waited_for_stops_the_set_up(
     async def ready() -> None:
         way = run.exchange._way
         assert way is not None
-        while way.alive:
+        while way.fit:
             await turns(1)
 
     async with Peer(lambda call: call.open()) as peer:
