@@ -111,6 +111,7 @@ async def test_hosts(world: World, changes: Changes) -> None:
     (listed,) = (await operator.host_list(words()))["hosts"]
     assert listed == {name: value for name, value in added.items() if name != "warnings"}
     assert (listed["credential"], listed["port"], listed["host_keys"]) == ("key", 2222, [key])
+    assert await operator.hosts() == [listed]
     assert "HOST_KEY_UNKNOWN" in (await operator.host_add({**HOST, "name": "b"}, words()))["warnings"][0]
     assert (await operator.host_add({**HOST, "name": "c", "policy": "accept-new"}, words()))["warnings"] == []
     assert await operator.host_remove("c", words()) == {"name": "c", "removed": True}
@@ -118,6 +119,9 @@ async def test_hosts(world: World, changes: Changes) -> None:
                                 ("host", "c", "removed")]  # fmt: skip
     assert [changes.digests(n) for n in (1, 4)] == [(False, True), (True, False)]
     assert changes.seen[1]["digest_after"] == added["digest"]
+    await operator.lock(why="test")
+    with pytest.raises(OperatorRefused, match="locked"):
+        await operator.hosts()
 
 
 async def test_an_edit_is_recorded_and_says_which_keys_went(world: World, changes: Changes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -240,6 +241,23 @@ READY: dict[str, Any] = {
 }
 
 
+HOST: dict[str, Any] = {
+    "name": "web-01",
+    "address": "web-01.example.com",
+    "port": 22,
+    "user": "deploy",
+    "credential": "deploy-key",
+    "jump": "bastion",
+    "policy": "strict",
+    "host_keys": [
+        {"algorithm": "ssh-ed25519", "fingerprint": "SHA256:7Qm4kV0xPz2r9sLhaT6EwB1dYc8NuJ3fLk2Re5XnGt4"},
+        {"algorithm": "ssh-rsa", "fingerprint": "SHA256:aT6EwB1dYc8NuJ3fLk2Re5XnGt47Qm4kV0xPz2r9sLh"},
+    ],
+    "revoked": [],
+}
+NEW_HOST = {**HOST, "name": "web-02", "address": "2001:db8::7", "jump": None, "policy": "accept-new", "host_keys": []}
+
+
 class ScriptedBroker:
     """An OperatorApi that keeps a few stories. Owned by the loop it runs on.
 
@@ -255,6 +273,8 @@ class ScriptedBroker:
         self.watchers: list[CardWatcher] = []
         self.listeners: list[Callable[[Json], None]] = []
         self.rows: list[Json] = []
+        self.entries: list[Any] = []
+        """Rows of `hosts`."""
 
     # --- what a test does on the loop ---
 
@@ -360,6 +380,37 @@ class ScriptedBroker:
     async def unknown(self) -> Sequence[Json]:
         envelopes = [story.envelope() for story in self.stories]
         return envelopes if self.told["vault"] == "ready" else [sealed(e) for e in envelopes]
+
+    async def hosts(self) -> Sequence[Json]:
+        if self.told["vault"] != "ready":
+            raise OperatorRefused("locked", "The vault is locked.")
+        return copy.deepcopy(self.entries)
+
+    async def host_add(self, params: Json, passphrase: bytearray) -> Json:
+        raise NotImplementedError
+
+    async def host_list(self, passphrase: bytearray) -> Json:
+        raise NotImplementedError
+
+    async def host_edit(self, name: str, params: Json, passphrase: bytearray) -> Json:
+        self.calls.append(("host_edit", (name, dict(params))))
+        self._check(passphrase)
+        for row in self.entries:
+            if row["name"] == name:
+                row["host_keys"] = [k for k in row["host_keys"] if k["fingerprint"] not in params["forget_keys"]]
+        return {}
+
+    async def host_remove(self, name: str, passphrase: bytearray) -> Json:
+        self.calls.append(("host_remove", (name,)))
+        self._check(passphrase)
+        self.entries = [row for row in self.entries if row["name"] != name]
+        return {}
+
+    async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:
+        self.calls.append(("host_import", (text,)))
+        self._check(passphrase)
+        skipped = [{"line": 2, "what": "*", "why": "A pattern: only literal names are taken."}]
+        return {"added": [HOST], "changed": [], "skipped": skipped, "warnings": []}
 
     async def credential_add(self, params: Json, secret: bytearray, passphrase: bytearray) -> Json:
         raise NotImplementedError

@@ -28,7 +28,7 @@ def main(out: Path) -> None:
     from PySide6.QtGui import QFont
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication, QWidget
-    from tests.gui.scripted_broker import TODAY, ScriptedBroker, four_unknown, products, refund
+    from tests.gui.scripted_broker import HOST, NEW_HOST, TODAY, ScriptedBroker, four_unknown, products, refund
 
     from affidavit.broker.api import OperatorApi
     from affidavit.broker.terms import Outcome
@@ -129,6 +129,16 @@ def main(out: Path) -> None:
         main.show()
         QTest.qWait(150)
         shoot(main, "main-overview", scheme)
+        broker.entries = [HOST, {**NEW_HOST, "revoked": HOST["host_keys"]}]
+        main.go(Page.HOSTS)
+        QTest.qWait(150)
+        shoot(main, "main-hosts", scheme)
+        row = main._hosts._shown[0]
+        main._hosts.ask_forget(row, row.keys[0])
+        assert main._hosts.signing is not None
+        shoot(main._hosts.signing, "host-forget", scheme)
+        main._hosts.signing.close()
+        main.go(Page.OVERVIEW)
         alert = {
             "id": 1,
             "says": "Operation op_7d5d4d8e is unknown past its recovery deadline; a person must look.",

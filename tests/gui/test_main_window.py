@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
 from PySide6.QtCore import Qt
 from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QApplication, QPushButton
 from pytestqt.qtbot import QtBot
-from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown
+from tests.gui.scripted_broker import HOST, NEW_HOST, PASSPHRASE, TODAY, ScriptedBroker, four_unknown
 
 from affidavit.broker.api import OperatorApi
 from affidavit.gui import theme
 from affidavit.gui.bridge import Bridge
+from affidavit.gui.hosts_page import HostsPage
 from affidavit.gui.main_window import MainWindow, Page
 from affidavit.gui.unlock_window import UnlockWindow
 
@@ -242,3 +245,90 @@ def test_an_alert_is_closed_with_the_passphrase_and_never_by_enter(
     qtbot.waitUntil(lambda: panel.closing is None)
     assert broker.calls == [("alert_close", (1,)), ("alert_close", (1,))]
     qtbot.waitUntil(lambda: len(bridge.status.alerts) == 1)
+
+
+# Hosts
+
+
+@pytest.fixture
+def hosts(window: MainWindow, qtbot: QtBot, broker: ScriptedBroker) -> HostsPage:
+    broker.entries = [copy.deepcopy(HOST), dict(NEW_HOST)]
+    window.go(Page.HOSTS)
+    page = window._hosts
+    qtbot.waitUntil(lambda: len(page._panels) == 2)
+    return page
+
+
+def signed(qtbot: QtBot, page: HostsPage) -> None:
+    """Sign what the page asks for, by keys."""
+    signing = page.signing
+    assert signing is not None
+    qtbot.waitUntil(signing.isVisible)
+    assert signing.focusWidget() is signing.bar.back
+    qtbot.keyClicks(signing.bar.passphrase, PASSPHRASE.decode())
+    qtbot.keyClick(signing.bar.passphrase, Qt.Key.Key_Return)
+    assert page.signing is signing, "Enter does not sign"
+    qtbot.keyClick(signing.bar.sign, Qt.Key.Key_Space)
+    qtbot.waitUntil(lambda: page.signing is None)
+
+
+def test_a_key_is_forgotten_under_the_passphrase(hosts: HostsPage, qtbot: QtBot, broker: ScriptedBroker) -> None:
+    first = hosts._panels[0]
+    forget = [b for b in first.findChildren(QPushButton) if b.text() == "Forget key…"]
+    gone, stays = (key["fingerprint"] for key in HOST["host_keys"])
+    assert [b.accessibleDescription() for b in forget] == [gone, stays]
+    assert all(b.focusPolicy() != Qt.FocusPolicy.NoFocus for b in forget)
+    qtbot.keyClick(forget[0], Qt.Key.Key_Space)
+    signed(qtbot, hosts)
+    assert broker.calls[-1] == ("host_edit", ("web-01", {"forget_keys": (gone,)}))
+    qtbot.waitUntil(lambda: [key.fingerprint for key in hosts._shown[0].keys] == [stays])
+
+
+def test_a_host_is_removed_under_the_passphrase(hosts: HostsPage, qtbot: QtBot, broker: ScriptedBroker) -> None:
+    (remove,) = (b for b in hosts._panels[1].findChildren(QPushButton) if b.text() == "Remove…")
+    qtbot.mouseClick(remove, Qt.MouseButton.LeftButton)
+    assert hosts.signing is not None
+    qtbot.keyClicks(hosts.signing.bar.passphrase, "wrong")
+    qtbot.mouseClick(hosts.signing.bar.sign, Qt.MouseButton.LeftButton)
+    said = hosts.signing.bar.said
+    qtbot.waitUntil(lambda: said.text() == "The passphrase does not open the vault.")
+    assert len(broker.entries) == 2
+    qtbot.keyClicks(hosts.signing.bar.passphrase, PASSPHRASE.decode())
+    qtbot.mouseClick(hosts.signing.bar.sign, Qt.MouseButton.LeftButton)
+    qtbot.waitUntil(lambda: [row.name for row in hosts._shown] == ["web-01"])
+
+
+def test_a_file_is_taken_in_and_what_it_skipped_is_said(
+    hosts: HostsPage, qtbot: QtBot, broker: ScriptedBroker, tmp_path: Path
+) -> None:
+    file = tmp_path / "known_hosts"
+    file.write_bytes(b"web-01 \xff\n")
+    hosts.ask_import(file)
+    signed(qtbot, hosts)
+    assert ("host_import", ("web-01 \ufffd\n",)) in broker.calls
+    assert hosts._said.text().endswith("Skipped, line 2: A pattern: only literal names are taken.")
+
+
+@pytest.mark.parametrize("size", [None, 0, 256 * 1024 + 1])
+def test_a_file_that_cannot_be_taken_in_asks_for_nothing(hosts: HostsPage, tmp_path: Path, size: int | None) -> None:
+    file = tmp_path / "known_hosts"
+    if size is not None:
+        file.write_bytes(b"x" * size)
+    hosts.ask_import(file)
+    assert hosts.signing is None
+    assert hosts._said.text() == "known_hosts cannot be read, is empty, or is over 256 KiB."
+
+
+def test_while_the_vault_is_locked_no_host_is_shown(hosts: HostsPage, qtbot: QtBot, bridge: Bridge) -> None:
+    bridge.tell(lambda api: api.tell(vault="locked"))  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: hosts._panels == [])
+    assert hosts._empty.text().startswith("The vault is locked.")
+    assert not hosts._import.isEnabled()
+
+
+def test_what_did_not_change_is_not_built_anew(hosts: HostsPage, window: MainWindow, qtbot: QtBot) -> None:
+    before = hosts._panels
+    with qtbot.waitSignal(window._bridge.status_changed):
+        window._bridge.tell(lambda api: api.tell(cards=1))  # type: ignore[attr-defined]
+    qtbot.waitUntil(lambda: not window._asking)
+    assert hosts._panels is before

@@ -223,6 +223,9 @@ class OperatorApi(Protocol):
 
     async def host_list(self, passphrase: bytearray) -> Json: ...
 
+    async def hosts(self) -> Sequence[Json]:
+        """The rows of `host_list`, for the windows of this process."""
+
     async def host_remove(self, name: str, passphrase: bytearray) -> Json: ...
 
     async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:

@@ -290,7 +290,11 @@ class OperatorSide:
 
     async def host_list(self, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
-        return {"hosts": [self._shown_host(entry) for entry in self._core.vault.hosts.list()]}
+        return {"hosts": list(await self.hosts())}
+
+    async def hosts(self) -> Sequence[Json]:
+        self._require_open()
+        return [self._shown_host(entry) for entry in self._core.vault.hosts.list()]
 
     async def host_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)

@@ -8,15 +8,14 @@ from datetime import datetime
 from PySide6.QtCore import Qt, Slot
 from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
 
-from affidavit.broker.api import Json
 from affidavit.gui import texts_unknown as texts
-from affidavit.gui import theme, times, unknown_view
-from affidavit.gui.bridge import Answer, Bridge, Refused
+from affidavit.gui import theme, times
+from affidavit.gui.bridge import Bridge
 from affidavit.gui.headings import Heading
 from affidavit.gui.runs import plain, revealed
-from affidavit.gui.sign_window import SignWindow, SignWords
+from affidavit.gui.sign_window import SignWords
+from affidavit.gui.signed_call import SignedCall
 from affidavit.gui.status import Alert
-from affidavit.gui.theme import TextStyle
 from affidavit.gui.widgets.label import Label, MonoLabel, RunsLabel
 from affidavit.gui.widgets.panel import Panel, PanelKind
 
@@ -77,31 +76,13 @@ class AlertsPanel(Panel):
         self.closing = None
 
 
-class CloseAlert(SignWindow):
+class CloseAlert(SignedCall):
     """One alert, and what closing it does."""
 
     def __init__(self, alert: Alert, bridge: Bridge, parent: QWidget | None = None) -> None:
-        self._alert, self._bridge = alert, bridge
         says = revealed(alert.says)
-        body = QWidget()
-        column = QVBoxLayout(body)
-        column.setContentsMargins(20, 20, 20, 16)
-        column.setSpacing(12)
-        column.addWidget(Label(texts.ALERT_CLOSE, TextStyle.TITLE))
-        column.addWidget(RunsLabel([says]))
-        column.addWidget(Label(texts.ALERT_CLOSE_WHAT, token="ink2", wrap=True))
-        super().__init__(texts.ALERT_CLOSE, body, _WORDS, plain(says), parent)
-        self.signed.connect(self._close)
-
-    @Slot(object)
-    def _close(self, passphrase: bytearray) -> None:
-        alert_id = self._alert.alert_id
-        self._bridge.ask(self, lambda api: api.alert_close(alert_id, passphrase), self._answered, secrets=(passphrase,))
-
-    def _answered(self, answer: Answer[Json]) -> None:
-        if isinstance(answer, Refused):
-            wrong = answer.code == "wrong_passphrase"
-            message = texts.UNLOCK_WRONG if wrong else answer.message
-            self.refused(unknown_view.with_remedy(message, answer.remedy))
-        else:
-            self.accept()
+        body = (RunsLabel([says]), Label(texts.ALERT_CLOSE_WHAT, token="ink2", wrap=True))
+        alert_id = alert.alert_id
+        super().__init__(
+            bridge, _WORDS, body, plain(says), lambda api, passphrase: api.alert_close(alert_id, passphrase), parent
+        )

@@ -15,7 +15,8 @@ from affidavit.broker.terms import Outcome
 from affidavit.gui import main_view, theme
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.activity import Activity
-from affidavit.gui.bridge import Answer, Bridge, Done
+from affidavit.gui.bridge import Answer, Bridge, Done, Refused
+from affidavit.gui.hosts_page import HostsPage
 from affidavit.gui.overview import Overview
 from affidavit.gui.status import Status
 from affidavit.gui.theme import FocusRing, TextStyle
@@ -31,12 +32,14 @@ class Page(StrEnum):
     OVERVIEW = "overview"
     ACTIVITY = "activity"
     UNKNOWN = "unknown"
+    HOSTS = "host"
 
 
 _NAV = (
     (Page.OVERVIEW, texts.NAV_OVERVIEW, "Ctrl+1"),
     (Page.ACTIVITY, texts.NAV_ACTIVITY, "Ctrl+2"),
     (Page.UNKNOWN, texts.NAV_UNKNOWN, "Ctrl+U"),
+    (Page.HOSTS, texts.NAV_HOSTS, "Ctrl+8"),
 )
 
 
@@ -72,6 +75,10 @@ class MainWindow(QWidget):
         self._pages = QStackedWidget()
         self._pages.addWidget(self._overview)
         self._pages.addWidget(self._activity)
+        self._hosts = HostsPage(bridge)
+        self._hosts.changed.connect(self.refresh)
+        self._pages.addWidget(self._hosts)
+        self._shown = {Page.OVERVIEW: self._overview, Page.ACTIVITY: self._activity, Page.HOSTS: self._hosts}
         self._nav = {page: NavButton(page, words) for page, words, _ in _NAV}
         self._vault = _VaultBox()
         self._vault.lock_asked.connect(self.lock_asked)
@@ -110,7 +117,7 @@ class MainWindow(QWidget):
         if page is Page.UNKNOWN:
             self.unknown_asked.emit()
             return
-        self._pages.setCurrentWidget(self._overview if page is Page.OVERVIEW else self._activity)
+        self._pages.setCurrentWidget(self._shown[page])
         for of, button in self._nav.items():
             button.set_current(of is page)
         self.refresh()
@@ -138,6 +145,8 @@ class MainWindow(QWidget):
                 lambda api: api.action_list(outcome=None, state=None, limit=main_view.ACTIVITY_LIMIT, before=None),
                 self._got_activity,
             )
+        elif self._pages.currentWidget() is self._hosts:
+            self._bridge.ask(self, lambda api: api.hosts(), self._got_hosts)
         else:
             self._bridge.ask(self, lambda api: api.unknown(), self._got_unknown)
 
@@ -160,6 +169,10 @@ class MainWindow(QWidget):
     def _got_unknown(self, answer: Answer[Sequence[Json]]) -> None:
         if isinstance(answer, Done):
             self._overview.show_unknown(answer.value)
+        self._asked()
+
+    def _got_hosts(self, answer: Answer[Sequence[Json]]) -> None:
+        self._hosts.show_hosts(answer.value if isinstance(answer, Done) else (), locked=isinstance(answer, Refused))
         self._asked()
 
     def _asked(self) -> None:

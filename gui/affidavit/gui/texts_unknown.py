@@ -345,6 +345,7 @@ QUIT_WAITING = ("Quits when {n} action has its answer", "Quits when {n} actions 
 NAV_OVERVIEW = "Overview"
 NAV_UNKNOWN = "Unknown"
 NAV_ACTIVITY = "Activity"
+NAV_HOSTS = "Hosts"
 NAV_CURRENT = "This page is on show."
 
 VAULT_OPEN = "Vault is open"
@@ -390,6 +391,38 @@ OVERVIEW_EMPTY_NEXT = "Add a credential with “affidavit credential add”, the
 
 ACTIVITY_EMPTY = "No action yet. Every request of an agent appears here, newest first."
 ACTIVITY_COLUMNS = ("Time", "Outcome and code", "Target", "Operation")
+HOSTS_COUNT = ("One host", "{n} hosts")
+HOSTS_CUT = "{shown} of {n} hosts are shown; affidavit host list has them all."
+HOSTS_EMPTY = "No hosts yet. Import your known_hosts and ssh_config here, or add one: affidavit host add --help"
+HOSTS_LOCKED = "The vault is locked. Hosts appear once it is unlocked."
+HOSTS_NEEDED = "Type the vault passphrase."
+HOSTS_ENTER = "Enter moves on to {sign}. What you type is not read aloud."
+HOSTS_BUSY = "The change is being recorded."
+HOST_POLICY = "host key policy: {policy}"
+HOST_THROUGH = "through"
+HOST_WITH = "with"
+HOST_NO_KEY = {
+    "strict": "No key is pinned: every command for it is refused.",
+    "accept-new": "No key is pinned yet: a card shows the one it has at first contact.",
+}
+HOST_REVOKED = ("One key was revoked; it is never pinned again.", "{n} keys were revoked; they are never pinned again.")
+HOST_FORGET_ASK = "Forget key…"
+HOST_FORGET = "Forget key"
+HOST_FORGET_WHAT = "{host} is no longer known by this key. It stays as it is at the host itself."
+HOST_REMOVE_ASK = "Remove…"
+HOST_REMOVE = "Remove host"
+HOST_REMOVE_WHAT = "{host} is taken out, with its keys. Agents can run nothing on it any more. Records of it stay."
+HOST_IMPORT_ASK = "Import…"
+HOST_IMPORT = "Import file"
+HOST_IMPORT_FILE = "Take in {file}."
+HOST_IMPORT_WHAT = (
+    "A known_hosts pins keys for hosts that are here; an ssh_config adds hosts whose IdentityFile is a credential."
+)
+HOST_IMPORT_UNREAD = "{file} cannot be read, is empty, or is over {kib} KiB."
+IMPORTED_ADDED = ("One host is added.", "{n} hosts are added.")
+IMPORTED_CHANGED = ("The keys of one host changed.", "The keys of {n} hosts changed.")
+IMPORTED_SKIPPED = "Skipped, line {line}: {why}"
+IMPORTED_MORE = ("One more line is skipped.", "{n} more lines are skipped.")
 ACTIVITY_SHOWN = ("The newest action", "The newest {n} actions")
 ACTIVITY_TAG = "{outcome}, {code}"
 
