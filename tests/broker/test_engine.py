@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from affidavit.broker.api import OperatorRefused
 from affidavit.broker.broker import TEND_S
 from affidavit.broker.card import Decision, NoticeKind, Scope
 from affidavit.broker.moment import LOOK_S
@@ -144,8 +145,6 @@ async def test_look_alike_is_held_back_until_it_is_named_and_ticked(world: Any) 
     assert card.tick is not None
     assert card.notices[0].kind is NoticeKind.SAME_EFFECT_UNKNOWN
     assert card.notices[0].record == first["evidence"]["dispatch_record"]
-    from affidavit.broker.api import OperatorRefused
-
     with pytest.raises(OperatorRefused):
         await world.broker.operator.decide(card.invocation_id, Decision(True))
     await world.broker.operator.decide(card.invocation_id, Decision(True, tick=True))
@@ -490,8 +489,6 @@ async def test_undelivered_keeps_the_outcome(world: Any) -> None:
 
 
 async def test_an_attestation_is_added_and_corrected_by_name(world: Any) -> None:
-    from affidavit.broker.api import OperatorRefused
-
     world.script(HANG_UP)
     session = world.session()
     got = await world.ask(session, json={"a": 1}, operation_id="op-1")
@@ -554,9 +551,31 @@ async def test_a_card_that_nobody_answers_expires(world: Any) -> None:
     assert world.facts(got) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
 
 
-async def test_passphrase_mode_takes_the_passphrase(world: Any) -> None:
-    from affidavit.broker.api import OperatorRefused
+async def test_a_card_whose_time_passed_in_a_suspend_approves_nothing(world: Any) -> None:
+    """Both clocks went on while the loop's own stood still; the click comes before the loop has looked (F18)."""
+    world.script(OK)
+    call = world.call(world.session(), json={"a": 1})
+    card = await world.card()
+    world.clock.ahead_s += 601
+    with pytest.raises(OperatorRefused, match="expired"):
+        await world.broker.operator.decide(card.invocation_id, Decision(True))
+    assert world.facts(await call) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
+    assert world.wire.crossed == 0
 
+
+async def test_an_approval_ends_with_the_actions_deadline_also_in_a_suspend(world: Any) -> None:
+    before_line = Hang()
+    world.script((before_line, *OK))
+    call = world.call(world.session(), json={"a": 1}, deadline_s=20)
+    await world.approve()
+    await before_line.reached.wait()
+    world.clock.ahead_s += 21
+    before_line.release.set()
+    assert world.facts(await call) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
+    assert world.wire.crossed == 0
+
+
+async def test_passphrase_mode_takes_the_passphrase(world: Any) -> None:
     await world.credential(approval="passphrase")
     world.script(OK)
     call = world.call(world.session(), json={"a": 1})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from affidavit.broker.moment import LOOK_S, SECOND, Elapsed, SystemClock, after
+from affidavit.broker.moment import LOOK_S, SECOND, Elapsed, End, SystemClock, after
 from affidavit.broker.terms import Micros
 
 
@@ -74,6 +74,18 @@ def test_what_must_have_lasted_is_told_by_the_earlier_clock() -> None:
 
 def test_the_systems_boot_has_a_name() -> None:
     assert SystemClock().boot_id() == SystemClock().boot_id()
+
+
+def test_an_end_is_reached_by_whichever_clock_is_first() -> None:
+    clock = Clock()
+    end = End.after(clock, 30)
+    assert end.left_s(clock) == 30
+    clock.at_s = 10
+    assert end.left_s(clock) == 20
+    clock.set_s = 25
+    assert end.left_s(clock) == -5
+    clock.set_s = -1_000
+    assert end.left_s(clock) == 20, "set back, it is no later"
 
 
 async def test_a_wait_ends_by_either_clock() -> None:

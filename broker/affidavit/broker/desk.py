@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from affidavit.broker.api import CardWatcher
 from affidavit.broker.card import Card, CardEnd, Decision
 from affidavit.broker.limits import Limits
-from affidavit.broker.moment import Clock, after
+from affidavit.broker.moment import LOOK_S, Clock, End
 from affidavit.broker.terms import InvocationId, SessionId
 
 
@@ -21,6 +21,7 @@ from affidavit.broker.terms import InvocationId, SessionId
 class _Waiting:
     card: Card
     answer: asyncio.Future[Decision | CardEnd]
+    end: End
     timer: asyncio.TimerHandle | None = None
 
 
@@ -68,10 +69,10 @@ class Desk:
 
     async def ask(self, card: Card) -> Decision | CardEnd:
         """Put up a card and wait for what becomes of it."""
-        waiting = _Waiting(card, self._loop.create_future())
-        self._waiting[card.invocation_id] = waiting
         limit_s = self.limits.card_unshown_s if self._watchers else self.limits.card_headless_s
-        self._expire_after(waiting, limit_s)
+        waiting = _Waiting(card, self._loop.create_future(), End.after(self._clock, limit_s))
+        self._waiting[card.invocation_id] = waiting
+        self._look(waiting)
         for watcher in list(self._watchers):
             watcher.card_opened(waiting.card)
         self._changed()
@@ -85,13 +86,18 @@ class Desk:
         waiting = self._waiting.get(invocation_id)
         if waiting is None or waiting.card.expires_at is not None:
             return
-        self._expire_after(waiting, self.limits.card_shown_s)
-        waiting.card = replace(waiting.card, expires_at=after(self._clock.wall(), self.limits.card_shown_s))
+        waiting.end = End.after(self._clock, self.limits.card_shown_s)
+        waiting.card = replace(waiting.card, expires_at=waiting.end.wall)
+        self._look(waiting)
         for watcher in list(self._watchers):
             watcher.card_opened(waiting.card)
 
     def decide(self, invocation_id: InvocationId, decision: Decision) -> bool:
         """Whether this was the decision. False: decided elsewhere, expired, or gone."""
+        waiting = self._waiting.get(invocation_id)
+        if waiting is not None and waiting.end.left_s(self._clock) <= 0:
+            self.end(invocation_id, CardEnd.EXPIRED)
+            return False
         return self._answer(invocation_id, decision, CardEnd.APPROVED if decision.approve else CardEnd.DENIED)
 
     def end(self, invocation_id: InvocationId, end: CardEnd) -> bool:
@@ -102,10 +108,15 @@ class Desk:
         for invocation_id in list(self._waiting):
             self.end(invocation_id, end)
 
-    def _expire_after(self, waiting: _Waiting, seconds: float) -> None:
+    def _look(self, waiting: _Waiting) -> None:
+        """Close a card whose time is over; else look again, for the loop's clock stands still in a suspend."""
         if waiting.timer is not None:
             waiting.timer.cancel()
-        waiting.timer = self._loop.call_later(seconds, self.end, waiting.card.invocation_id, CardEnd.EXPIRED)
+        left_s = waiting.end.left_s(self._clock)
+        if left_s > 0:
+            waiting.timer = self._loop.call_later(min(left_s, LOOK_S), self._look, waiting)
+        else:
+            self.end(waiting.card.invocation_id, CardEnd.EXPIRED)
 
     def _answer(self, invocation_id: InvocationId, answer: Decision | CardEnd, end: CardEnd) -> bool:
         waiting = self._waiting.get(invocation_id)

@@ -30,7 +30,7 @@ from affidavit.broker.first_contact import FirstContact
 from affidavit.broker.grants import Grant, Grants
 from affidavit.broker.limits import Limits
 from affidavit.broker.live import Live
-from affidavit.broker.moment import Clock, Elapsed, after, new_invocation_id, new_operation_id
+from affidavit.broker.moment import Clock, Elapsed, End, after, new_invocation_id, new_operation_id
 from affidavit.broker.outcome import Invocation, Verdict
 from affidavit.broker.projection import Projection
 from affidavit.broker.recovery import at_rest
@@ -212,6 +212,7 @@ class Engine:
         fingerprint = live.bound.fingerprint
         self._projection.record(live.invocation_id, ev.ApprovalDecided(fingerprint=fingerprint, **facts))
         live.deadline = asyncio.get_running_loop().time() + live.bound.deadline_s
+        live.approved_until = End.after(self._clock, live.bound.deadline_s)
 
     # -- preparation, set-up and dispatch
 
@@ -583,6 +584,7 @@ class Engine:
         assert inv is not None
         operation = self._projection.operation_of(inv)
         self._check_right(live, operation)
+        self._check_approval(live)
         if not self._space.reserve(live.invocation_id, bound.expected):
             self._alert("storage", NO_ROOM)
             raise Stop(oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP), message=NO_ROOM)
@@ -616,6 +618,13 @@ class Engine:
             if asyncio.get_running_loop().time() >= live.deadline:
                 live.poke()
         faultpoint.reach("engine:dispatched")
+
+    def _check_approval(self, live: Live) -> None:
+        """An approval ends with the action's deadline, by the clocks that go on in a suspend too."""
+        assert live.approved_until is not None, "it was decided"
+        if live.approved_until.left_s(self._clock) <= 0:
+            verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
+            raise Stop(verdict, message="The action's deadline came before it could be sent.")
 
     def _check_right(self, live: Live, operation: Operation) -> None:
         """A repeat goes out only under the newest lease; it and a hop only while the key's window is open."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from affidavit.broker.moment import Clock, after
+from affidavit.broker.moment import Clock, End
 from affidavit.broker.terms import Micros, SessionId
 
 
@@ -29,8 +29,11 @@ class Grant:
     grant_id: str
     scope: Scope
     given_at: Micros
-    expires_at: Micros
-    boot_expires: float
+    end: End
+
+    @property
+    def expires_at(self) -> Micros:
+        return self.end.wall
 
 
 class Grants:
@@ -47,8 +50,7 @@ class Grants:
 
     def give(self, scope: Scope, duration_s: float) -> Grant:
         self._given += 1
-        now = self._clock.wall()
-        grant = Grant(f"grant-{self._given}", scope, now, after(now, duration_s), self._clock.boot() + duration_s)
+        grant = Grant(f"grant-{self._given}", scope, self._clock.wall(), End.after(self._clock, duration_s))
         self._held[scope] = grant
         self._uses[grant.grant_id] = 0
         return grant
@@ -78,7 +80,7 @@ class Grants:
         return self._end(list(self._held.values()))
 
     def _over(self, grant: Grant) -> bool:
-        return self._clock.wall() >= grant.expires_at or self._clock.boot() >= grant.boot_expires
+        return grant.end.left_s(self._clock) <= 0
 
     def _end(self, grants: list[Grant]) -> tuple[Grant, ...]:
         for grant in grants:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from affidavit.broker.bound import Bound
+from affidavit.broker.moment import End
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import InvocationId, Micros, SessionId
 from affidavit.broker.work import Exchange, Work
@@ -44,6 +45,8 @@ class Live:
     caller_gone: bool = False
     deadline: float | None = None
     """The loop's time; set when authorisation ends."""
+    approved_until: End | None = None
+    """The same by the clocks that go on in a suspend: past it the approval covers nothing any more."""
     exchange: Exchange | None = None
     interrupt: Callable[[], object] | None = None
     """Ends what the engine waits for before the line."""

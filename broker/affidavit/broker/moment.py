@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -84,6 +85,22 @@ class Elapsed:
         if boot is None or boot_id is None or boot_id != self._clock.boot_id():
             return by_wall
         return min(by_wall, self._clock.boot() - boot)
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """A moment by both clocks, of this run: whichever shows it first has reached it."""
+
+    wall: Micros
+    boot: float
+
+    @classmethod
+    def after(cls, clock: Clock, seconds: float) -> End:
+        return cls(after(clock.wall(), seconds), clock.boot() + seconds)
+
+    def left_s(self, clock: Clock) -> float:
+        """Seconds until it is reached; not above 0 once it is."""
+        return min((self.wall - clock.wall()) / SECOND, self.boot - clock.boot())
 
 
 def after(at: Micros, seconds: float) -> Micros:
