@@ -19,7 +19,7 @@ from affidavit.broker.events import JobReference
 from affidavit.broker.first_of import first_of
 from affidavit.broker.limits import Limits
 from affidavit.broker.lookup import SHOWN_MAX, Finding, Worth, pauses
-from affidavit.broker.moment import SECOND
+from affidavit.broker.moment import SECOND, after
 from affidavit.broker.outcome import IllegalMove, Invocation
 from affidavit.broker.refusal import Refused
 from affidavit.broker.signs import UNREADABLE, Answer
@@ -92,9 +92,9 @@ class Jobs:
                 job = self._job(invocation_id)
                 if job.state is State.SETTLED:
                     return
-                await core.clock.sleep(max(0.0, min(max(pause_s, wait_s), self._left_s(job))))
+                await self._pass(min(max(pause_s, wait_s), self._left_s(job)))
                 while core.locked and self._left_s(job) > 0:
-                    await first_of(core.unlocked.wait(), core.clock.sleep(self._left_s(job)))
+                    await first_of(core.unlocked.wait(), self._pass(self._left_s(job)))
                 if self._left_s(job) <= 0:
                     self._overdue(job)
                     return
@@ -169,6 +169,11 @@ class Jobs:
         job = self._core.projection.get(invocation_id)
         assert job is not None, "it was opened"
         return job
+
+    async def _pass(self, seconds: float) -> None:
+        """Wait; a suspend counts, so that a job is overdue when its time is over."""
+        elapsed = self._core.elapsed
+        await elapsed.until(after(elapsed.now(), seconds))
 
     def _left_s(self, job: Invocation) -> float:
         now = self._core.elapsed.now()

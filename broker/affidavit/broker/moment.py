@@ -74,9 +74,11 @@ class Elapsed:
             return now
         return Micros(max(now, after(at, self._clock.boot() - boot)))
 
-    async def until(self, end: Micros, at: Micros, boot: float | None, boot_id: str | None) -> None:
+    async def until(
+        self, end: Micros, at: Micros | None = None, boot: float | None = None, boot_id: str | None = None
+    ) -> None:
         """Return once `now_since` has reached `end`; after a suspend or a set clock within LOOK_S."""
-        while (left_s := (end - self.now_since(at, boot, boot_id)) / SECOND) > 0:
+        while (left_s := (end - self.now_since(at or Micros(0), boot, boot_id)) / SECOND) > 0:
             await self._clock.sleep(min(left_s, LOOK_S))
 
     def at_least_s(self, at: Micros, boot: float | None, boot_id: str | None) -> float:
