@@ -290,6 +290,16 @@ async def test_cancel_before_and_after_the_line(world: Any) -> None:
     await call
 
 
+async def test_a_burst_of_calls_raises_no_more_cards_than_a_session_may_have(world: Any) -> None:
+    session = world.session()
+    calls = [world.call(session, json={"n": n}) for n in range(6)]
+    await world.cards(5)
+    assert world.facts(await calls.pop())[2] == "BUSY"
+    for _ in calls:
+        await world.deny()
+    assert {world.facts(await call)[2] for call in calls} == {"APPROVAL_DENIED"}
+
+
 async def test_caller_gone_on_the_card_sends_nothing(world: Any) -> None:
     session = world.session()
     call = world.call(session, json={"a": 1})

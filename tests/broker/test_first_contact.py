@@ -262,6 +262,27 @@ async def test_a_lock_while_the_host_is_probed_stops_the_action(lax: Any) -> Non
     assert lax.facts(await call)[2] == "VAULT_LOCKED"
 
 
+async def test_hosts_that_are_probed_count_among_a_sessions_cards(lax: Any) -> None:
+    more = asyncio.Event()
+
+    class Slow(ScriptedSshWire):
+        async def probe(self, *args: Any, **given: Any) -> Probed:
+            await more.wait()
+            return await super().probe(*args, **given)
+
+    refused = SetupStop(Stage.DNS, Stage.TCP_CONNECT, SetupFault.BLOCKED, "ADDRESS_BLOCKED", PEER)
+    lax.broker.core.ssh_wire = Slow(probes=[Probed(stopped=refused)] * 5 + [found(1)])
+    session = lax.session()
+    calls = [asked(lax, session, host="new", command=f"make {n}") for n in range(5)]
+    await asyncio.sleep(0)
+    assert lax.facts(await asked(lax, session, host="new", command="make 5"))[2] == "BUSY"
+    more.set()
+    assert {lax.facts(await call)[2] for call in calls} == {"TARGET_BLOCKED"}
+    later = asked(lax, session, host="new", command="make 6")
+    await lax.deny()
+    assert lax.facts(await later)[2] == "APPROVAL_DENIED"
+
+
 async def test_behind_a_known_jump_host_the_target_is_learnt(lax: Any) -> None:
     await add_host(lax, "jump", host_keys=[HOST_KEY])
     await add_host(lax, "inner", jump="jump")

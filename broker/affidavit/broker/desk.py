@@ -33,6 +33,8 @@ class Desk:
         self.limits = limits
         self._loop = loop
         self._waiting: dict[InvocationId, _Waiting] = {}
+        self._promised: dict[InvocationId, SessionId] = {}
+        """Cards that are about to be put up: something is recorded or learnt before."""
         self._watchers: list[CardWatcher] = []
         self._changed: Callable[[], None] = lambda: None
 
@@ -47,7 +49,17 @@ class Desk:
         return waiting.card if waiting else None
 
     def count(self, session_id: SessionId) -> int:
-        return sum(w.card.session.session_id == session_id for w in self._waiting.values())
+        """The cards of a session that wait or are promised."""
+        waiting = sum(w.card.session.session_id == session_id for w in self._waiting.values())
+        return waiting + sum(promised == session_id for promised in self._promised.values())
+
+    def promise(self, invocation_id: InvocationId, session_id: SessionId) -> None:
+        """A card will be asked for: it counts from now on, until `withdraw` at the latest."""
+        self._promised[invocation_id] = session_id
+
+    def withdraw(self, invocation_id: InvocationId) -> None:
+        """The action is over; a card that was promised and never came counts no more."""
+        self._promised.pop(invocation_id, None)
 
     def longest_s(self) -> float:
         """How long a card may wait at most, from when it is asked."""
@@ -69,6 +81,7 @@ class Desk:
 
     async def ask(self, card: Card) -> Decision | CardEnd:
         """Put up a card and wait for what becomes of it."""
+        self.withdraw(card.invocation_id)
         limit_s = self.limits.card_unshown_s if self._watchers else self.limits.card_headless_s
         waiting = _Waiting(card, self._loop.create_future(), End.after(self._clock, limit_s))
         self._waiting[card.invocation_id] = waiting

@@ -101,6 +101,8 @@ def _count(core: Core, session: Session) -> None:
 def _permit(core: Core, live: Live, admitted: Admitted) -> Permit:
     if not admitted.asks:
         return admitted.permit
+    assert admitted.bound.session is not None
+    core.desk.promise(live.invocation_id, admitted.bound.session.session_id)
     newcomer = admitted.bound.newcomer
     if newcomer is not None:
         assert isinstance(live.work, SshWork)
@@ -112,6 +114,7 @@ async def _act(core: Core, live: Live, permit: Permit) -> None:
     try:
         await core.engine.run(live, permit)
     finally:
+        core.desk.withdraw(live.invocation_id)
         core.loop.call_soon(_retire, core, live)  # after those who wait have answered
 
 
