@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from tests.e2e.ledger import CONTRACT, RULES, Ledger
+from tests.e2e.ledger import RULES, Ledger, contract
 from tests.e2e.rig import (
     Home,
     Practice,
@@ -98,7 +98,7 @@ def ruled(home: Home) -> Home:
     """A home with the ledger's contracts."""
     port = home.setting.target_port
     for name, rest in RULES.items():
-        text = CONTRACT.format(name=name, port=port, rest=rest.format(port=port))
+        text = contract(name, port, rest.format(port=port))
         (home.places.contracts / f"recovery-{name}.toml").write_text(text)
     adopted = home.operate("contract", "adopt", "--all")
     assert adopted.status == 0, adopted

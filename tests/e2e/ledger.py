@@ -16,8 +16,8 @@ source = "https://docs.example.com/"
 checked = 2026-11-30
 [match]
 kind = "http"
-method = ["POST"]
-url = "http://127.0.0.1:{port}/{name}"
+method = ["{method}"]
+url = "http://127.0.0.1:{port}/{path}"
 [effect]
 kind = "write"
 [approval]
@@ -49,6 +49,11 @@ RULES = {
     "slow": JOB.replace('status_url = "/url"', 'url = "/working/{{result:/id}}"') + "[deadlines]\nrecovery = '5s'\n",
     "own": KEY + "[retry]\nautomatic = true\n",
 }
+
+
+def contract(name: str, port: int, rest: str, *, method: str = "POST", path: str | None = None) -> str:
+    """A contract that asks nobody: of writes to `/NAME`, or to another path, with the sections `rest`."""
+    return CONTRACT.format(name=name, port=port, rest=rest, method=method, path=path or name)
 
 
 class Ledger:

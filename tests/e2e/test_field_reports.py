@@ -14,23 +14,11 @@ from typing import Any
 
 import pytest
 from tests.e2e.conftest import World
+from tests.e2e.ledger import KEY, contract
 from tests.e2e.rig import LIMIT_S, Broker, answer, copy_of, facts, new_operation
 from tests.e2e.target import Call, read_request
 
-CONTRACT = """id = "reports.{name}"
-source = "https://docs.example.com/"
-checked = 2026-11-30
-[match]
-kind = "http"
-method = ["{method}"]
-url = "http://127.0.0.1:{port}/{url}"
-[effect]
-kind = "write"
-[approval]
-mode = "never"
-{rest}
-"""
-KEY = '[idempotency]\nheader = "Idempotency-Key"\nretention = "{}"\n'
+BRIEF = KEY.replace("24h", "1m")
 OURS = """[correlation]
 operation = "/op"
 [reconcile]
@@ -39,8 +27,8 @@ each = "/rows"
 where = { pointer = "/op", equals = "{operation_id}" }
 """
 RULES = {
-    "keyed": ("POST", "keyed", KEY.format("24h")),
-    "brief": ("POST", "brief", KEY.format("1m")),
+    "keyed": ("POST", "keyed", KEY),
+    "brief": ("POST", "brief", BRIEF),
     "refusing": ("POST", "refusing", "[verdict]\nrefused = [503]\n"),
     "doubled": ("POST", "doubled", OURS),
     "named": ("PUT", "named/sha256:*", '[reconcile]\nurl = "/{path}"\n'),
@@ -97,8 +85,8 @@ class Field:
 def served(world: World) -> Iterator[Broker]:
     """One broker for all of them: each has paths, operations and keys of its own."""
     home = copy_of(world.template)
-    for name, (method, url, rest) in RULES.items():
-        text = CONTRACT.format(name=name, method=method, url=url, port=home.setting.target_port, rest=rest)
+    for name, (method, path, rest) in RULES.items():
+        text = contract(name, home.setting.target_port, rest, method=method, path=path)
         (home.places.contracts / f"reports-{name}.toml").write_text(text)
     adopted = home.operate("contract", "adopt", "--all")
     assert adopted.status == 0, adopted

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import World
 from tests.e2e.gate import Gate
-from tests.e2e.ledger import CONTRACT, KEY, Ledger
+from tests.e2e.ledger import KEY, Ledger, contract
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, facts, new_operation, until
 
 from affidavit.ipc.client import ConnectionLost, NotReachable
@@ -207,7 +207,7 @@ def gate() -> Iterator[Gate]:
 def test_two_workers_one_lease_and_the_first_wakes_late(home: Home, gate: Gate) -> None:
     """R47, R77: the first worker's repeat hangs in its connect for longer than its lease; the second takes the next
     generation. Then both connections are made, in whichever order: the stale holder sends nothing."""
-    (home.places.contracts / "gate.toml").write_text(CONTRACT.format(name="gate", port=gate.port, rest=KEY))
+    (home.places.contracts / "gate.toml").write_text(contract("gate", gate.port, KEY))
     for words in (("contract", "adopt", "--all"), ("settings", "set", "limit.lease_s", "1")):
         assert home.operate(*words).status == 0
     operation = new_operation()
