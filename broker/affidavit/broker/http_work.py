@@ -96,7 +96,7 @@ class HttpWork:
             line=line,
             sink=self._sink,
             allow=self.bound.allow,
-            limits=SetupLimits(limits.dns_s, limits.tcp_connect_s, limits.tls_handshake_s),
+            limits=SetupLimits(limits.dns_s, limits.tcp_connect_s, limits.tls_handshake_s, limits.proxy_tunnel_s),
             deadline=deadline,
             close_completes=self.bound.close_completes,
             tls=self._way.tls,

@@ -25,6 +25,7 @@ class Limits:
     dns_s: float = 5.0
     tcp_connect_s: float = 10.0
     tls_handshake_s: float = 10.0
+    proxy_tunnel_s: float = 10.0
     setup_tries: int = 3
     attempts: int = 3
     connections: int = 64

@@ -99,6 +99,7 @@ _LIMITS: tuple[tuple[str, Looser, float, float, str], ...] = (
     ("dns_s", Looser.MORE, 0.1, 60, "limit of the name look-up, seconds"),
     ("tcp_connect_s", Looser.MORE, 0.1, 60, "limit of the connect, seconds"),
     ("tls_handshake_s", Looser.MORE, 0.1, 60, "limit of the TLS handshake, seconds"),
+    ("proxy_tunnel_s", Looser.MORE, 0.1, 60, "limit of the proxy's tunnel, TLS with the proxy included, seconds"),
     ("setup_tries", Looser.MORE, 1, 5, "set-up tries inside one invocation"),
     ("attempts", Looser.MORE, 1, 10, "dispatches of one operation where its contract is silent"),
     ("lease_s", Looser.LESS, 1, 3600, "how long a repeat may take from its decision to its dispatch, seconds"),
