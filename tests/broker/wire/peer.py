@@ -171,6 +171,17 @@ class Call:
         self._sock.close()
 
 
+def listening(host: str = "127.0.0.1", port: int = 0, rcvbuf: int | None = None) -> socket.socket:
+    """A socket that listens; `rcvbuf` bounds what each connection takes unread."""
+    found = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if rcvbuf is not None:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, rcvbuf)
+    found.bind((host, port))
+    found.listen(64)
+    return found
+
+
 @dataclass
 class Peer:
     """Listens on loopback from `async with` to its end. `calls` are its connections in order."""
@@ -181,19 +192,15 @@ class Peer:
     handshake: bool = True
     """With TLS: whether to shake hands before the script runs."""
     rcvbuf: int | None = None
+    listener: socket.socket | None = None
+    """One that listens already and outlives this peer, instead of a new one."""
     calls: list[Call] = field(default_factory=list)
     port: int = 0
 
     async def __aenter__(self) -> Self:
-        family = socket.AF_INET6 if ":" in self.host else socket.AF_INET
         self._release = asyncio.Event()
         self._accepted = asyncio.Condition()
-        self._listener = socket.socket(family, socket.SOCK_STREAM)
-        self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self.rcvbuf is not None:
-            self._listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.rcvbuf)
-        self._listener.bind((self.host, self.port))
-        self._listener.listen(64)
+        self._listener = self.listener.dup() if self.listener else listening(self.host, self.port, self.rcvbuf)
         self._listener.setblocking(False)
         self.port = self._listener.getsockname()[1]
         self._group = asyncio.TaskGroup()

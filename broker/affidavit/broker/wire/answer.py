@@ -27,6 +27,8 @@ _STATUS_LINE = re.compile(rb"HTTP/1\.([01]) ([1-5][0-9]{2})(?: [\t\x20-\x7e\x80-
 _FIELD_LINE = re.compile(rb"([!#$%&'*+\-.^_`|~0-9A-Za-z]+):([\t\x20-\x7e\x80-\xff]*)")
 """RFC 9112, section 5: no folded lines, no space before the colon, no control characters."""
 _LENGTH = re.compile(rb"[0-9]{1,18}")
+_CHUNKS_END = b"\r\n\r\n"
+"""How every chunked body ends, with trailers or without (RFC 9112, section 7.1); h11 takes a bare LF as well."""
 
 _OF_ENDING = {
     Ending.FIN: Fault.CLOSED,
@@ -90,6 +92,8 @@ class Answer:
         self._fields: list[tuple[bytes, bytes]] = []
         self._first = bytearray()
         """Once the final head is complete: the answer's first bytes."""
+        self._last = b""
+        """Of a chunked body the last bytes that came, as many as its end has."""
 
     @property
     def anything_final(self) -> bool:
@@ -228,6 +232,8 @@ class Answer:
 
     def _read_body(self, data: bytes, parts: list[bytes]) -> None:
         assert self._framed_by is not None
+        last = self._last + data
+        self._last = last[-len(_CHUNKS_END) :]
         try:
             if data:
                 self._framing.receive_data(data)
@@ -237,6 +243,9 @@ class Answer:
                     parts.append(bytes(event.data))
                     self.body_bytes += len(event.data)
                 elif isinstance(event, h11.EndOfMessage):
+                    excess = len(self._framing.trailing_data[0])
+                    if self._framed_by == "chunked" and not last[: len(last) - excess].endswith(_CHUNKS_END):
+                        raise _Broken(Fault.MALFORMED, "the chunks of the body end in a line without CR")
                     self._complete(self._framed_by)
                     return
                 else:
