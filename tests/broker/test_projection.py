@@ -9,8 +9,8 @@ import pytest
 
 from affidavit.broker import projection
 from affidavit.broker.terms import Stage
-from affidavit.broker.wire.port import SetupFault, SetupStop
-from affidavit.broker.wire.scripted import Body, Complete, Cross, Head, Sent, Stop
+from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
+from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Head, Sent, Stop
 
 OK = (Cross(), Sent(), Head(200), Body(b"1"), Complete())
 REFUSED = Stop(SetupStop(Stage.DNS, Stage.TCP_CONNECT, SetupFault.REFUSED, "ECONNREFUSED", "203.0.113.7"))
@@ -78,6 +78,37 @@ async def test_an_operation_that_memory_has_let_go_is_found_with_all_its_invocat
     again = await world.ask(session, method="GET", operation_id="op-1")
     assert again["invocation_id"] == second["invocation_id"]
     assert len(held._held) <= 4
+
+
+async def test_what_is_unknown_stays_in_memory_however_much_there_is(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each write is compared with all of it: that may not go to the journal once for each."""
+    monkeypatch.setattr(projection, "KEPT", 3)
+    await world.adopt(READ.replace("GET", "POST").replace('"read"', '"write"'))
+    session, held = world.session(), world.broker.core.projection
+    unknown = []
+    for n in range(8):
+        world.script((Cross(), Sent(), Broken(Fault.CLOSED)))
+        got = await world.ask(session, method="POST", operation_id=f"op-{n}", body=f"{n}")
+        assert world.facts(got)[1] == "unknown"
+        unknown.append(got["invocation_id"])
+    assert len(held._held) <= 4
+    looks = asked(world, monkeypatch)
+    for _ in range(2):
+        assert [inv.invocation_id for inv in held.unknown()] == unknown
+        assert len(world.broker.core.unknown_operations()) == 8
+    assert looks == []
+    held.opener, opener = None, held.opener
+    held.seal()
+    assert [inv.partial for inv in held.unknown()] == [True] * 8
+    held.seal()
+    held.opener = opener
+    assert [inv.partial for inv in held.unknown()] == [False] * 8
+    assert len(world.broker.core.unknown_operations()) == 8
+    looks.clear()
+    assert len(world.broker.core.unknown_operations()) == 8
+    assert looks == []
 
 
 async def test_digests_in_the_row_are_those_of_the_invocation_after_every_record(world: Any) -> None:

@@ -34,7 +34,7 @@ from affidavit.broker.terms import (
 from affidavit.journal import ActionRow, ActionView, Blob, Draft, Journal, Name, Opener, Reader, Receipt, Record
 
 KEPT = 256
-"""Finished invocations kept in memory; older ones are read back from the journal."""
+"""Finished invocations kept in memory, beside those that are unknown; older ones are read back from the journal."""
 
 
 JOB_STAGE = str(Kind.JOB_OPENED).lower()
@@ -91,8 +91,9 @@ class Projection:
         self._held: OrderedDict[InvocationId, _Held] = OrderedDict()
         self._operations: dict[OperationId, list[InvocationId]] = {}
         self._listeners: list[Callable[[Invocation], None]] = []
-        self._unknown: set[InvocationId] | None = None
-        """What has an unknown part, looked up once and kept: this process alone writes the journal."""
+        self._unknown: dict[InvocationId, _Held | None] | None = None
+        """What has an unknown part, looked up once and kept: this process alone writes the journal, and each write is
+        compared with all of it. None in place of what is to be read back."""
         self.opener: Opener | None = None
 
     # -- writing
@@ -109,9 +110,7 @@ class Projection:
         """Append events of one invocation, in order, as of `at` (now); and, in the same transaction, the beginning of
         the `job` that it accepted. Raises IllegalMove; then nothing changed."""
         at = at if at is not None else self._clock.wall()
-        held = self._held.get(invocation_id)
-        if held is None and not isinstance(events[0], BEGINNINGS):
-            held = self._load(invocation_id)
+        held = None if isinstance(events[0], BEGINNINGS) else self._find(invocation_id)
         before = held.inv if held else None
         folded: list[_Row] = []
 
@@ -164,7 +163,7 @@ class Projection:
         held = self._held.get(inv.invocation_id)
         if held is not None:
             held.inv = inv
-            self._mark(inv)
+            self._mark(held)
         for listener in self._listeners:
             listener(inv)
 
@@ -174,7 +173,7 @@ class Projection:
     # -- reading
 
     def get(self, invocation_id: InvocationId) -> Invocation | None:
-        held = self._held.get(invocation_id) or self._load(invocation_id)
+        held = self._find(invocation_id)
         return held.inv if held else None
 
     def durable(self, invocation_id: InvocationId) -> Receipt | None:
@@ -230,10 +229,14 @@ class Projection:
     def unknown(self) -> list[Invocation]:
         """Invocations whose verdict is recorded and whose own outcome, or an item's, is unknown; oldest first."""
         if self._unknown is None:
-            self._unknown = {InvocationId(v.invocation_id) for v in self._reader.unknown_actions()}
-            self._unknown |= {i for i, h in self._held.items() if _row_state(h.inv) is State.UNKNOWN}
-        found = [self.get(i) for i in self._unknown]
-        return sorted((i for i in found if i and _row_state(i) is State.UNKNOWN), key=lambda i: i.accepted_record)
+            self._unknown = {InvocationId(v.invocation_id): None for v in self._reader.unknown_actions()}
+            self._unknown |= {i: h for i, h in self._held.items() if _row_state(h.inv) is State.UNKNOWN}
+        for invocation_id in [i for i, held in self._unknown.items() if held is None]:
+            self._unknown[invocation_id] = held = self._find(invocation_id)
+            if held is not None and held.inv.operation_id is not None and bound(held.inv):
+                self._members(held.inv.operation_id)
+        found = [held.inv for held in self._unknown.values() if held is not None]
+        return sorted((i for i in found if _row_state(i) is State.UNKNOWN), key=lambda i: i.accepted_record)
 
     def open(self) -> list[Invocation]:
         return [h.inv for h in self._held.values() if not h.inv.finished]
@@ -279,6 +282,8 @@ class Projection:
         self.opener = None
         for invocation_id in [i for i, h in self._held.items() if h.inv.finished]:
             del self._held[invocation_id]
+        if self._unknown is not None:
+            self._unknown = dict.fromkeys(self._unknown)
         self._operations = {op: ids for op, ids in self._operations.items() if any(i in self._held for i in ids)}
 
     # -- inside
@@ -294,22 +299,34 @@ class Projection:
     def _hold(self, held: _Held, *, new: bool) -> None:
         inv = held.inv
         self._held[inv.invocation_id] = held
-        self._mark(inv)
+        self._mark(held)
         if inv.operation_id is not None and bound(inv):
-            ids = self._operations.get(inv.operation_id)
-            if ids is None:
-                first = new and inv.retry_of is None and inv.refers_to is None
-                ids = [] if first else [m.invocation_id for m in self.operation(inv.operation_id).members]
-                self._operations[inv.operation_id] = ids
+            first = new and inv.retry_of is None and inv.refers_to is None
+            ids = self._operations.setdefault(inv.operation_id, []) if first else self._members(inv.operation_id)
             if inv.invocation_id not in ids:
                 ids.append(inv.invocation_id)
         if len(self._held) > KEPT:
             self._evict()
 
-    def _mark(self, inv: Invocation) -> None:
-        if self._unknown is not None:
-            mark = self._unknown.add if _row_state(inv) is State.UNKNOWN else self._unknown.discard
-            mark(inv.invocation_id)
+    def _members(self, operation_id: OperationId) -> list[InvocationId]:
+        """The bound invocations of an operation, oldest first, from now on by memory."""
+        ids = self._operations.get(operation_id)
+        if ids is None:
+            ids = [m.invocation_id for m in self.operation(operation_id).members]
+            self._operations[operation_id] = ids
+        return ids
+
+    def _find(self, invocation_id: InvocationId) -> _Held | None:
+        held = self._held.get(invocation_id) or (self._unknown or {}).get(invocation_id)
+        return held or self._load(invocation_id)
+
+    def _mark(self, held: _Held) -> None:
+        if self._unknown is None:
+            return
+        if _row_state(held.inv) is State.UNKNOWN:
+            self._unknown[held.inv.invocation_id] = held
+        else:
+            self._unknown.pop(held.inv.invocation_id, None)
 
     def _evict(self) -> None:
         done = (held.inv for held in self._held.values() if held.inv.finished and held.receipt.done)
@@ -317,7 +334,7 @@ class Projection:
             del self._held[inv.invocation_id]
             if inv.operation_id is not None and inv.operation_id in self._operations:
                 ids = self._operations[inv.operation_id]
-                if not any(i in self._held for i in ids):
+                if not any(i in self._held or i in (self._unknown or {}) for i in ids):
                     del self._operations[inv.operation_id]
 
     def _load(self, invocation_id: InvocationId) -> _Held | None:
