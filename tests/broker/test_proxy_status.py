@@ -37,6 +37,7 @@ def test_the_last_member_is_the_next_hop(field: str, error: str | None) -> None:
         "a; error",
         'a; details="it said \\"no\\", b; error=connection_refused"',
         'a; details="never closed; error=connection_refused',
+        "a; error=connection_refused; received-status=503",
         "a; error=connection_refused,",
         "a; error=connection_refused b",
         "a; Error=connection_refused",

@@ -21,9 +21,13 @@ _COMMA = re.compile(r"[ \t]*,[ \t]*")
 
 
 def error_of_next_hop(field: str) -> str | None:
-    """The `error` of the last member, which is the hop next to us (RFC 9209, 2); None where there is none."""
-    members = _members(field)
-    error = members[-1].get("error") if members else None
+    """The `error` of the last member, which is the hop next to us (RFC 9209, 2).
+
+    None where there is none, or where that hop also says with which status it was answered: then it had forwarded the
+    request, whatever it calls the error.
+    """
+    last = (_members(field) or [{}])[-1]
+    error = None if "received-status" in last else last.get("error")
     return error.strip('"') if error else None
 
 
