@@ -21,6 +21,7 @@ from tests.broker.wire.ssh.test_hostile import VIOLATIONS
 from tests.e2e.conftest import World
 from tests.e2e.hosts import ANYTHING, add_host, adopt
 from tests.e2e.rig import Broker, Envelope, answer, copy_of, facts, new_operation, until
+from tests.e2e.said import Said, committed, refused, said, stopped, unknown
 
 from affidavit.broker.wire.ssh.channel import WINDOW, Kind
 from affidavit.broker.wire.ssh.fields import string, uint32
@@ -28,29 +29,10 @@ from affidavit.broker.wire.ssh.port import HostKey
 from affidavit.ipc.client import Client
 
 Step = Callable[[Call], object]
-Said = tuple[str, str, str, str]
-"""Phase, outcome, code, retry."""
-
 DEADLINE_S = 2.0
 """Of an action whose peer goes silent."""
 BOUND_S = 12.0
 """An answer that is not there by then was not brought by the deadline: each set-up stage alone has longer."""
-
-
-def refused(code: str, retry: str = "after_correction") -> Said:
-    return ("validation", "not_attempted", code, retry)
-
-
-def stopped(code: str, retry: str = "backoff") -> Said:
-    return ("connection_setup", "not_attempted", code, retry)
-
-
-def committed(code: str = "REMOTE_RESULT", retry: str = "never") -> Said:
-    return ("remote_execution", "committed", code, retry)
-
-
-def unknown(code: str = "REMOTE_RESULT_INCOMPLETE") -> Said:
-    return ("remote_execution", "unknown", code, "reconcile")
 
 
 TRANSPORT = stopped("SSH_TRANSPORT_FAILED")
@@ -339,11 +321,6 @@ def reached(world: World) -> Iterator[Reached]:
         assert home.intact()
     finally:
         home.remove()
-
-
-def said(envelope: Envelope) -> Said:
-    told = facts(envelope)
-    return told["phase"], told["outcome"], told["code"], told["retry"]
 
 
 def check(reached: Reached, name: str) -> None:

@@ -19,6 +19,8 @@ import trustme
 
 Script = Callable[["Call"], Awaitable[None]]
 
+LULL_S = 0.002
+
 LENGTH = re.compile(rb"(?i)\r\ncontent-length: *(\d+)")
 
 
@@ -35,6 +37,7 @@ class Call:
         self.client_ended: str | None = None
         """How the client's half ended: fin, close_notify, ragged or reset."""
         self._taken = 0
+        self._left: int | None = None
         self._release = release
         self._sock = sock
         self._loop = asyncio.get_running_loop()
@@ -42,7 +45,8 @@ class Call:
         self._out = ssl.MemoryBIO()
         self._tls = tls.wrap_bio(self._in, self._out, server_side=True) if tls else None
 
-    async def handshake(self) -> None:
+    async def handshake(self, *, then: bytes = b"") -> None:
+        """`then`: said in one piece with the peer's last words."""
         assert self._tls is not None
         while True:
             try:
@@ -56,8 +60,36 @@ class Call:
                 await self._flush()
                 raise
             else:
+                if then:
+                    self._tls.write(then)
                 await self._flush()
                 return
+
+    async def hear(self) -> None:
+        """Wait for the client's first bytes beneath TLS."""
+        await self._loop.sock_recv(self._sock, 65536)
+
+    async def drain(self) -> None:
+        """Read beneath TLS until the client is gone."""
+        while await self._loop.sock_recv(self._sock, 65536):
+            pass
+
+    async def begin_handshake(self, *, until: int) -> None:
+        """Say our part of a handshake, and take in this much more of the client before it is looked at."""
+        assert self._tls is not None
+        while not self._out.pending:
+            await self._fill()
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+        await self._flush()
+        taken = 0
+        while taken < until:
+            before = self._in.pending
+            if not await self._fill():
+                raise ConnectionError("closed during the handshake")
+            taken += self._in.pending - before
 
     async def request(self) -> bytes:
         """Read one whole request, its body included."""
@@ -107,6 +139,10 @@ class Call:
         """Send beneath TLS."""
         await self._loop.sock_sendall(self._sock, data)
 
+    def stops_after(self, count: int) -> None:
+        """Say this many bytes more of what TLS gives, and end."""
+        self._left = count
+
     async def fin(self) -> None:
         """End our half in order at TCP; over TLS this is ragged."""
         self._sock.shutdown(socket.SHUT_WR)
@@ -126,6 +162,15 @@ class Call:
     async def hold(self) -> None:
         """Do nothing until the test is over."""
         await self._release.wait()
+
+    async def lull(self) -> bool:
+        """Let a moment pass, as a peer does that is slow; False once the test is over."""
+        try:
+            async with asyncio.timeout(LULL_S):
+                await self._release.wait()
+        except TimeoutError:
+            return True
+        return False
 
     async def _more(self) -> bool:
         if self._tls is None:
@@ -164,8 +209,14 @@ class Call:
         return True
 
     async def _flush(self) -> None:
-        if self._out.pending:
-            await self.raw(self._out.read())
+        if not self._out.pending:
+            return
+        data = self._out.read()
+        await self.raw(data[: self._left])
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left <= 0:
+                raise ConnectionError("the peer ends here")
 
     def close(self) -> None:
         self._sock.close()
