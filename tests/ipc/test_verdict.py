@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from affidavit.broker.terms import Outcome, Retry
 from affidavit.ipc import verdict
 from affidavit.ipc.verdict import ActionFailed, Retryable, RetryableFailure, Unresolved, UnresolvedFailure, Verdict
 
+ROOT = Path(__file__).parents[2]
 ACT = "act_01JEXAMPLE0000000000000000"
 
 
@@ -61,12 +66,40 @@ def test_what_may_have_happened_can_be_repeated_only_by_an_unsafe_name(outcome: 
     assert isinstance(failed, UnresolvedFailure) is expected
 
 
-def test_the_types_say_so_too() -> None:
-    """What a class does not have, a type checker does not let through."""
-    for none in (Verdict, ActionFailed, Unresolved, UnresolvedFailure):
-        assert not hasattr(none, "retry")
-    for none in (Verdict, ActionFailed, Retryable, RetryableFailure):
-        assert not hasattr(none, "repeat_unsafely")
+PROGRAM = """
+from affidavit.ipc.client import AsyncClient, Client, RetryableFailure, UnresolvedFailure, Verdict
+
+def repeated(found: Verdict, safe: RetryableFailure, unsure: UnresolvedFailure) -> list[object]:
+    return [
+        safe.retry(), unsure.repeat_unsafely(), unsure.reconcile(),
+        found.retry(),
+        unsure.retry(),
+        safe.repeat_unsafely(),
+    ]
+
+async def both(one: Client, other: AsyncClient) -> tuple[Verdict, Verdict]:
+    return one.act("a", {}), await other.act("a", {})
+"""
+
+
+def test_the_types_say_so_too(tmp_path: Path) -> None:
+    """An agent's program is told before it runs."""
+    (tmp_path / "agent.py").write_text(PROGRAM)
+    words = ("--strict", "--namespace-packages", "--explicit-package-bases", "--follow-imports=silent")
+    checked = subprocess.run(
+        [sys.executable, "-m", "mypy", *words, "--cache-dir", str(tmp_path / "cache"), "agent.py"],
+        cwd=tmp_path,
+        env={**os.environ, "MYPYPATH": str(ROOT / "ipc")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert checked.stdout.splitlines() == [
+        'agent.py:7: error: "Verdict" has no attribute "retry"  [attr-defined]',
+        'agent.py:8: error: "UnresolvedFailure" has no attribute "retry"  [attr-defined]',
+        'agent.py:9: error: "RetryableFailure" has no attribute "repeat_unsafely"  [attr-defined]',
+        "Found 3 errors in 1 file (checked 1 source file)",
+    ]
 
 
 def test_a_repeat_of_a_rejected_repeat_is_unsafe_while_the_operation_is_unknown() -> None:
