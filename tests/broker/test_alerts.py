@@ -40,8 +40,11 @@ async def test_an_unknown_past_its_deadline_is_an_alert_also_without_a_look_up_a
     assert alerts(world) == [("recovery_deadline", got["invocation_id"])]
     await world.stop()
     await world.start()
+    assert world.broker.core.status()["alerts_sealed"] == 0, "it is found out anew, and counted once"
     world.broker.core.sweep()
     assert alerts(world) == [("recovery_deadline", got["invocation_id"])], "still true in the next run"
+    await world.unlock()
+    assert alerts(world) == [("recovery_deadline", got["invocation_id"])]
 
 
 async def test_the_operator_closes_an_alert_with_the_passphrase(world: Any) -> None:
@@ -83,14 +86,16 @@ async def test_what_is_open_outlives_a_restart_and_what_was_closed_does_not(worl
     shown = world.broker.core.status()["alerts"]
     await close(world, "storage")
     assert await marks(world) == 1
-    for _ in range(2):
+    for again in range(2):
         await world.stop()
         await world.start()
         assert alerts(world) == [], "what it says is sealed"
+        assert world.broker.core.status()["alerts_sealed"] == 1 + again
         world.broker.core.alert("passphrase", "Five wrong ones.")
         await world.unlock()
         assert alerts(world) == [("mismatch", got["invocation_id"]), ("passphrase", None)], "the older first"
         assert world.broker.core.status()["alerts"][0] | {"id": 1} == shown[0]
+        assert world.broker.core.status()["alerts_sealed"] == 0
         assert await marks(world) == 2, "the same one, raised again while locked, stands once"
     await world.broker.operator.lock(why="test")
     await world.unlock()

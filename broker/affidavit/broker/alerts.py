@@ -7,7 +7,7 @@ ones without reading history, once the vault opens what they say. Owned by the b
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +20,8 @@ KEPT = 256
 """Alerts that are open at most; the oldest give way, and stay in the journal."""
 _MARK = "alert_"
 """With the record's number: the name of the blob of an open alert. It sorts behind those of results (`act_`)."""
+_LASTING = ".lasting"
+"""Ends the name where the alert tells of a state: the next run finds that out by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,8 @@ class Alerts:
         self._seen_to: set[tuple[str, str]] = set()
         """What the operator has closed in this run."""
         self._raised = 0
+        self.sealed = sum(not mark.endswith(_LASTING) for mark in self._marks())
+        """How many earlier runs left open that are not shown yet: what they say is sealed."""
 
     def __iter__(self) -> Any:
         return iter(tuple(self._open.values()))
@@ -58,7 +62,7 @@ class Alerts:
         long as this run lasts."""
         if (which, says) in self._open or (lasting and (which, says) in self._seen_to):
             return
-        mark = self._raised_record({"which": which, "says": says, "invocation": invocation_id})
+        mark = self._raised_record({"which": which, "says": says, "invocation": invocation_id}, lasting=lasting)
         self._hold(which, says, self._clock.wall(), invocation_id, mark)
         while len(self._open) > KEPT:
             self._unmark(self._open.pop(next(iter(self._open))))
@@ -82,8 +86,9 @@ class Alerts:
     def restore(self) -> None:
         """Show what earlier runs left open, now that the vault opens it. What is shown already is not shown twice."""
         shown = {alert.mark for alert in self._open.values()}
-        for mark in self._projection.reader.blob_ids(_MARK, _MARK + "~", 2 * KEPT):
-            noted = self._projection.noted(int(mark.removeprefix(_MARK))) if mark not in shown else None
+        for mark in self._marks():
+            record = int(mark.removeprefix(_MARK).removesuffix(_LASTING))
+            noted = self._projection.noted(record) if mark not in shown else None
             if noted is None:
                 continue
             at, said = noted
@@ -92,6 +97,7 @@ class Alerts:
             else:
                 self._hold(said["which"], said["says"], at, said.get("invocation"), mark)
         self._open = dict(sorted(self._open.items(), key=lambda each: each[1].at))
+        self.sealed = 0
 
     def get(self, alert_id: int) -> Alert | None:
         return next((alert for alert in self._open.values() if alert.alert_id == alert_id), None)
@@ -112,14 +118,19 @@ class Alerts:
         self._raised += 1
         self._open[which, says] = Alert(self._raised, which, says, at, invocation_id, mark)
 
-    def _raised_record(self, payload: dict[str, Any]) -> str | None:
+    def _marks(self) -> Sequence[str]:
+        return self._projection.reader.blob_ids(_MARK, _MARK + "~", 2 * KEPT)
+
+    def _raised_record(self, payload: dict[str, Any], *, lasting: bool) -> str | None:
         """Append the record and its mark; the mark's name."""
         told = {name: value for name, value in payload.items() if value is not None}
         try:
-            receipt = self._projection.note(Kind.ALERT_RAISED, told, blobs=lambda seqs: [Blob(_mark(seqs[0]), b"")])
+            receipt = self._projection.note(
+                Kind.ALERT_RAISED, told, blobs=lambda seqs: [Blob(_mark(seqs[0], lasting=lasting), b"")]
+            )
         except JournalPoisoned:
             return None
-        return _mark(receipt.seqs[0])
+        return _mark(receipt.seqs[0], lasting=lasting)
 
     def _unmark(self, alert: Alert) -> None:
         if alert.mark is not None:
@@ -129,5 +140,5 @@ class Alerts:
                 pass
 
 
-def _mark(record: int) -> str:
-    return f"{_MARK}{record:020d}"
+def _mark(record: int, *, lasting: bool) -> str:
+    return f"{_MARK}{record:020d}{_LASTING if lasting else ''}"

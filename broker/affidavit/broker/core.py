@@ -536,6 +536,7 @@ class Core:
             "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
             "unlock_wanted": self.unlock_wanted,
             "alerts": self.alerts.shown(),
+            "alerts_sealed": self.alerts.sealed,
             "metrics_since": rfc3339(self.metrics.since),
             "metrics": self.metrics.shown() if not self.locked else None,
         }

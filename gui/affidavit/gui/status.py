@@ -45,6 +45,8 @@ class Status:
     """Counts up, once a minute at most, while agents ask and the vault is locked."""
     alerts: tuple[Alert, ...] = ()
     """What the operator should look into, oldest first (R67)."""
+    alerts_sealed: int = 0
+    """Open alerts of earlier runs; what they say is sealed until the vault is open."""
     counts: Counts = field(default_factory=dict)
 
     @classmethod
@@ -70,6 +72,7 @@ class Status:
                 Alert(int(alert["id"]), str(alert["says"]), times.parse(alert.get("at")))
                 for alert in told.get("alerts") or ()
             ),
+            alerts_sealed=int(told.get("alerts_sealed", 0)),
             counts={
                 Phase(phase): {Outcome(outcome): int(n) for outcome, n in row.items()}
                 for phase, row in (told.get("counts") or {}).items()

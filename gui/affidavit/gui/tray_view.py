@@ -64,7 +64,7 @@ def tooltip(status: Status) -> str:
     elif status.unknown:
         lines.append(texts.counted(status.unknown, *texts.TRAY_UNKNOWN))
     for n, forms in (
-        (len(status.alerts), texts.TRAY_ALERTS),
+        (len(status.alerts) + status.alerts_sealed, texts.TRAY_ALERTS),
         (status.running, texts.TRAY_RUNNING),
         (status.grants, texts.TRAY_GRANTS),
         (status.allowed_without_asking, texts.TRAY_UNASKED),

@@ -25,10 +25,14 @@ ID  SINCE                ACTION                          WHAT TO LOOK INTO
 
 
 def test_the_open_alerts(cli: Cli, broker: ScriptedBroker) -> None:
-    broker.answers("status", {"result": {"alerts": ALERTS}}, {"result": {"alerts": []}}, {"result": {"alerts": ALERTS}})
+    open_, none, sealed = ({"alerts": a, "alerts_sealed": n} for a, n in ((ALERTS, 0), ([], 0), ([], 2)))
+    broker.answers("status", *({"result": found} for found in (open_, none, sealed, open_)))
     assert cli("alert", "list").text == LISTED
     assert cli("alert", "list").text == "No alert is open.\n"
-    assert cli("alert", "list", "--json").json == {"alerts": ALERTS}
+    assert cli("alert", "list").text == (
+        "From an earlier run: 2, sealed until the vault is open. Next: affidavit unlock\n"
+    )
+    assert cli("alert", "list", "--json").json == open_
 
 
 def test_closing_one_takes_the_passphrase(cli: Cli, broker: ScriptedBroker) -> None:

@@ -22,7 +22,8 @@ def configure(parser: Parser, name: str) -> None:
 
 
 def list_alerts(args: argparse.Namespace) -> int:
-    found = {"alerts": operator.call("status", {})["alerts"]}
+    status = operator.call("status", {})
+    found = {name: status[name] for name in ("alerts", "alerts_sealed")}
     return output.answer(found, lines(found), as_json=args.json)
 
 
@@ -36,10 +37,13 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
         )
         for alert in found["alerts"]
     ]
-    if not rows:
+    sealed = found["alerts_sealed"]
+    if rows:
+        yield from words.columns(rows, ("ID", "SINCE", "ACTION", "WHAT TO LOOK INTO"))
+    elif not sealed:
         yield "No alert is open."
-        return
-    yield from words.columns(rows, ("ID", "SINCE", "ACTION", "WHAT TO LOOK INTO"))
+    if sealed:
+        yield f"From an earlier run: {sealed}, sealed until the vault is open. Next: affidavit unlock"
 
 
 def close(args: argparse.Namespace) -> int:
