@@ -186,6 +186,18 @@ def test_the_reference_of_a_job(
     assert (None if found is None else (found.job_id, found.status_url)) == job
 
 
+@pytest.mark.parametrize(("first", "second"), [("unknown", "rejected"), ("rejected", "unknown")])
+def test_of_several_entries_the_first_that_fits_holds(first: str, second: str) -> None:
+    of = contract(
+        "[verdict]\nbody = [\n"
+        '  { pointer = "/other", equals = true, outcome = "committed" },\n'
+        f'  {{ pointer = "/error", equals = "e", outcome = "{first}" }},\n'
+        f'  {{ pointer = "/ok", equals = false, outcome = "{second}" }},\n]\n'
+    )
+    assert said(of, 200, {"ok": False, "error": "e"})[0] == first
+    assert said(of, 200, {"ok": False, "error": "f"})[0] == second
+
+
 def test_a_job_is_an_acceptance_on_any_2xx() -> None:
     accepted = ("committed", "JOB_ACCEPTED", "never")
     assert said(contract(JOB), 200, {"id": "j1", "url": "/j"}) == accepted

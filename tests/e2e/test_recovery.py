@@ -197,6 +197,43 @@ def test_a_job_past_its_deadline_is_unknown_and_never_launched_again(ruled: Home
     assert len(ledger.effects) == 1
 
 
+def test_the_status_endpoint_is_down_while_the_write_endpoint_works(ruled: Home, world: World, ledger: Ledger) -> None:
+    """R77: look-ups that fail prove nothing and are no reason to write again; the first that works settles it."""
+    operation, before = new_operation(), len(world.target.arrivals("/seen"))
+    asked = len(world.target.arrivals("/found"))
+    world.target.scripts["/found"] = lambda call: call.answer(503, b"")
+    ledger.losing = 1
+    with ruled.serve() as broker:
+        assert said(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+        failed = ruled.run("action", "reconcile", operation, "--json")
+        assert (failed.status, failed.json["evidence"]["looked_up"]["worth"]) == (12, "failed")
+        assert said(ask(broker, "seen", new_operation(), json={"a": 2}))[0] == "committed"
+        world.target.scripts["/found"] = ledger.found
+        until(lambda: said(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up that works")
+    assert len(world.target.arrivals("/found")) > asked + 1
+    assert len(world.target.arrivals("/seen")) == before + 2
+    assert len(ledger.effects) == 2
+
+
+def test_a_person_who_resumes_what_was_reconciled_already(ruled: Home, world: World, ledger: Ledger) -> None:
+    """R77: the first to look settles it; whoever comes after repeats nothing, and a contradiction is kept beside it."""
+    operation, before = new_operation(), len(world.target.arrivals("/seen"))
+    ledger.losing = 1
+    with ruled.serve() as broker:
+        lost = ask(broker, "seen", operation)
+        assert ruled.run("action", "reconcile", operation, "--json").json["result"]["code"] == "SETTLED_BY_QUERY"
+        late = ruled.run("action", "retry", "--unsafe", operation, "--json")
+        assert (late.status, late.json["result"]["code"]) == (0, "SETTLED_BY_QUERY")
+        noted = ("--note", "I saw nothing", "--outcome", "rejected")
+        attested = ruled.operate("attest", lost["invocation_id"], *noted)
+        found = got(broker, operation)
+    assert said(found)[:2] == ("committed", "SETTLED_BY_QUERY")
+    assert (attested.status, found["evidence"]["disputed"]) == (1, True)
+    assert len(world.target.arrivals("/seen")) == before + 1
+    assert len(ledger.effects) == 1
+    assert ruled.intact()
+
+
 @pytest.fixture
 def gate() -> Iterator[Gate]:
     made = Gate()
