@@ -111,6 +111,25 @@ def test_the_asyncio_example(ruled: Home, world: World, ledger: Ledger) -> None:
     assert len(ledger.effects) == 1
 
 
+def test_a_complete_500_of_a_read_is_returned_and_may_be_repeated(ruled: Home, world: World) -> None:
+    code = """
+        import sys
+        from affidavit.ipc.client import Client, Retryable
+        with Client.agent() as broker:
+            first = broker.act("http.request", {"method": "GET", "url": sys.argv[1]})
+            assert isinstance(first, Retryable), first.envelope
+            second = first.retry()
+            for verdict in (first, second):
+                print(verdict.outcome, verdict.envelope["http"]["status"], isinstance(verdict, Retryable))
+    """
+    statuses = iter((500, 200))
+    world.target.scripts["/flaky"] = lambda call: call.answer(next(statuses), b"")
+    with ruled.serve():
+        said = Agent(ruled, textwrap.dedent(code), url(ruled, "flaky")).said()
+    del world.target.scripts["/flaky"]
+    assert said == ["committed", "500", "True", "committed", "200", "False"]
+
+
 def test_a_loop_of_one_invalid_request_is_told_and_slowed(ruled: Home, world: World, ledger: Ledger) -> None:
     """R10: also where the client makes a new operation id for each call."""
     code = """
