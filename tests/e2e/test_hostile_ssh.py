@@ -109,6 +109,31 @@ def flood(call: Call) -> None:
         call.data(b"x" * 32768)
 
 
+MARKED = """id = "hosts.marked"
+[match]
+kind = "ssh"
+host = "marked"
+command = "run *"
+[effect]
+kind = "write"
+completion = "marker"
+marker = "released {operation_id}"
+[retry]
+setup = 1
+[approval]
+mode = "never"
+"""
+
+
+def releases(call: Call) -> None:
+    """All up to a command that has printed its marker; the operation id is its last word."""
+    call.open()
+    operation_id = call.expect_exec().split()[-1]
+    call.send(Kind.SUCCESS)
+    call.data(b"working\nreleased ")
+    call.data(operation_id + b"\n")
+
+
 class Nobody(Access):
     by_password = paramiko.AUTH_FAILED
 
@@ -206,6 +231,18 @@ CASES: dict[str, Case] = {
     **{
         f"{case}, then an end in order": Case((Call.accept, say, *END), BROKEN) for case, (say, _) in VIOLATIONS.items()
     },
+    # A contract's completion marker (R37)
+    "marker, EOF, CLOSE": Case((releases, eof, close), DONE, host="marked", ssh={"exit_status": None}),
+    "marker, EOF, then the end of TCP": Case((releases, eof, Call.fin), DONE, host="marked"),
+    "marker, then the end of TCP": Case((releases, Call.fin), CUT, host="marked", ssh={"text": None}),
+    "marker, then silence": Case((releases,), CUT, host="marked", silent=True),
+    "marker, then more": Case((releases, prints(b"?"), eof, close), BROKEN, host="marked"),
+    "marker, then a status": Case((releases, exits(7), eof, close), committed(retry="reconcile"), host="marked"),
+    "marker, then a contradiction": Case((releases, eof, prints(b"?"), close), BROKEN, host="marked"),
+    "the marker of another operation": Case(
+        (Call.accept, prints(b"released op_1\n"), eof, close), BROKEN, host="marked"
+    ),
+    "a marker that no contract names": Case((releases, eof, close), BROKEN),
     # Replies and requests (RFC 4254, 4 and 5.4)
     "requests that want a reply": Case((Call.accept, keepalives, *END), DONE),
     "a status that wants a reply": Case(
@@ -310,10 +347,11 @@ def reached(world: World) -> Iterator[Reached]:
             assert [ran.status for ran in made] == [0, 0], made
             closed = world.setting.closed_port
             add_host(home, "peer", "127.0.0.1", port=peer.port, user="someone", host_key=line_of(HOST_KEY))
+            add_host(home, "marked", "127.0.0.1", port=peer.port, user="third", host_key=line_of(HOST_KEY))
             add_host(home, "other", "127.0.0.1", port=peer.port, user="another", host_key=line_of(OTHER_KEY))
             add_host(home, "closed", "127.0.0.1", port=closed, user="someone", host_key=line_of(HOST_KEY))
             add_host(home, "nowhere", "no-such-name.invalid", port=22, user="someone", host_key=line_of(HOST_KEY))
-            adopt(home, [ANYTHING + "[retry]\nsetup = 1\n"])
+            adopt(home, [ANYTHING + "[retry]\nsetup = 1\n", MARKED])
             with home.serve() as broker:
                 yield Reached(broker, peer)
                 assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
