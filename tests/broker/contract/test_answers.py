@@ -37,6 +37,7 @@ def test_a_write_with_all_three() -> None:
     ("url", "says"),
     [
         ("/{path}", "GET the same URL"),
+        ("/{path}?op={operation_id}", "GET the same URL by our operation id"),
         ("/v1/apps/{path:3}/machines?op={operation_id}", "GET /v1/apps/{path:3}/machines by our operation id"),
         ("/{path}/{operation_id}", "GET /{path}/{operation_id}"),
     ],

@@ -11,7 +11,7 @@ from typing import Any
 from affidavit.broker.card import Answer, Answers
 from affidavit.broker.contract.model import (
     OWN_URL,
-    RESULT_NAME,
+    PATH,
     Contract,
     HttpMatch,
     IdempotencyTerms,
@@ -82,22 +82,26 @@ def _look_up(look_up: Reconcile, contract: Contract) -> str:
     if look_up.command is not None:
         return f"Command: {look_up.command.text}"
     assert look_up.url is not None, "a look-up over HTTP has a URL"
-    if look_up.url.text == OWN_URL:
-        return f"{look_up.method} the same URL"
-    scheme, _, rest = look_up.url.text.partition("?")[0].rpartition("://")
-    authority, slash, path = rest.partition("/")
-    ours = contract.match.url if isinstance(contract.match, HttpMatch) else None
-    same_host = look_up.url.is_own or (ours is not None and authority.partition(":")[0].lower() == ours.host_text)
-    shown = f"{look_up.method} {slash + path or '/'}" if same_host else f"{look_up.method} {scheme}://{rest}"
-    if any(f"{{{name}}}" in path for name in (*_FOUND_BY, *_results(look_up.url))):
+    place = _place(look_up.url, contract)
+    shown = f"{look_up.method} {place}"
+    if any(f"{{{name}}}" in place for name in look_up.url.names if not name.startswith(PATH)):
         return shown
     names = [name for part in (look_up.url, look_up.body) if part for name in part.names]
     found_by = next((_FOUND_BY[name] for name in names if name in _FOUND_BY), "")
     return f"{shown} {found_by}".rstrip()
 
 
-def _results(url: Template) -> list[str]:
-    return [name for name in url.names if name.startswith(RESULT_NAME)]
+def _place(url: Template, contract: Contract) -> str:
+    """Where a look-up goes, less its query, and less its origin where that is the action's own."""
+    text = url.text.partition("?")[0]
+    if text == OWN_URL:
+        return "the same URL"
+    if url.is_own:
+        return text
+    authority, slash, path = text.partition("://")[2].partition("/")
+    ours = contract.match.url if isinstance(contract.match, HttpMatch) else None
+    same_host = ours is not None and authority.partition(":")[0].lower() == ours.host_text
+    return slash + path or "/" if same_host else text
 
 
 def _on_connection_death(contract: Contract) -> Answer:
