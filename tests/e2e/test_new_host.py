@@ -33,22 +33,28 @@ class Stage:
                 ),
                 "a card",
             )
-            return operator.call("approval.show", {**named, "passphrase": self.broker.home.setting.passphrase})
+        return self.operate("approval.show", **named)
 
     def approve(self, agent: Client, pending: Envelope) -> Envelope:
         self.card(pending)
         named = {"invocation_id": pending["invocation_id"]}
-        with self.broker.operator() as operator:
-            operator.call("approval.approve", {**named, "passphrase": self.broker.home.setting.passphrase})
+        self.operate("approval.approve", **named)
         return answer(agent, "action.wait", {**named, "wait_s": LIMIT_S})
 
     def ask(self, agent: Client, host: str, mark: str) -> Envelope:
         return answer(agent, "ssh.exec", {"host": host, "command": f"echo {mark} >> {self.marks}", "wait_s": 0})
 
+    def operate(self, method: str, **params: Any) -> Mapping[str, Any]:
+        """An operator's call, with the passphrase."""
+        with self.broker.operator() as operator:
+            answered: Mapping[str, Any] = operator.call(
+                method, {**params, "passphrase": self.broker.home.setting.passphrase}
+            )
+        return answered
+
     def keys(self) -> dict[str, list[str]]:
         """The pinned keys of each entry, as fingerprints."""
-        with self.broker.operator() as operator:
-            hosts = operator.call("host.list", {"passphrase": self.broker.home.setting.passphrase})["hosts"]
+        hosts = self.operate("host.list")["hosts"]
         return {host["name"]: [key["fingerprint"] for key in host["host_keys"]] for host in hosts}
 
     def marked(self) -> list[str]:
@@ -109,7 +115,8 @@ def test_a_key_that_changes_while_the_card_waits_is_a_mismatch(stage: Stage) -> 
     with stage.broker.agent() as agent:
         pending = stage.ask(agent, "web", "first")
         shown = shown_key(stage.card(pending))["fingerprint"]
-        assert stage.sshd.change_key().fingerprint != shown
+        changed = stage.sshd.change_key().fingerprint
+        assert changed != shown
         refused = stage.approve(agent, pending)
         told = {name: facts(refused)[name] for name in ("code", "outcome", "phase", "retry")}
         assert told == {
@@ -121,7 +128,23 @@ def test_a_key_that_changes_while_the_card_waits_is_a_mismatch(stage: Stage) -> 
         assert refused["evidence"]["attempts"][0]["stage"] == "host_key"
         later = stage.approve(agent, stage.ask(agent, "web", "second"))
         assert facts(later)["code"] == "HOST_KEY_MISMATCH"
-    assert (stage.keys()["web"], stage.marked()) == ([shown], [])
+        assert (stage.keys()["web"], stage.marked()) == ([shown], [])
+        stage.operate("host.edit", name="web", forget_keys=[shown])
+        pending = stage.ask(agent, "web", "third")
+        assert shown_key(stage.card(pending))["fingerprint"] == changed
+        assert facts(stage.approve(agent, pending))["outcome"] == "committed"
+    assert (stage.keys()["web"], stage.marked()) == ([changed], ["third"])
+
+
+def test_a_revoked_key_is_no_card(stage: Stage) -> None:
+    own = public(stage.sshd.host_key)
+    stage.operate("host.import", text=f"@revoked [127.0.0.1]:{stage.sshd.port} {own.line}\n")
+    with stage.broker.agent() as agent:
+        params = {"host": "web", "command": f"echo no >> {stage.marks}", "wait_s": LIMIT_S}
+        refused = answer(agent, "ssh.exec", params)
+    assert (facts(refused)["code"], facts(refused)["outcome"]) == ("HOST_KEY_UNKNOWN", "not_attempted")
+    assert [tried["code"] for tried in refused["evidence"]["attempts"]] == ["HOST_KEY_REVOKED"]
+    assert (stage.keys()["web"], stage.marked()) == ([], [])
 
 
 def test_two_new_hosts_on_one_way_have_a_card_each(stage: Stage) -> None:
