@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.e2e.hostile import Ground, Prepared, ground, prepared
 from tests.e2e.ledger import RULES, Ledger, contract
 from tests.e2e.rig import (
     Home,
@@ -103,3 +104,15 @@ def ruled(home: Home) -> Home:
     adopted = home.operate("contract", "adopt", "--all")
     assert adopted.status == 0, adopted
     return home
+
+
+@pytest.fixture(scope="module")
+def ready(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
+    with prepared(world.template, tmp_path_factory.mktemp("hostile")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def here(ready: Prepared) -> Iterator[Ground]:
+    with ground(ready) as made:
+        yield made

@@ -20,7 +20,6 @@ from typing import Any
 
 import trustme
 from tests.broker.wire.peer import Call, Peer, Script, listening, server_context
-from tests.e2e.conftest import World
 from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, closed_socket, copy_of, facts, new_operation
 from tests.e2e.said import Said, said, unknown
 
@@ -206,9 +205,9 @@ class Prepared:
 
 
 @contextmanager
-def prepared(world: World, scratch: Path) -> Iterator[Prepared]:
+def prepared(template: Home, scratch: Path) -> Iterator[Prepared]:
     with ExitStack() as stack:
-        home = copy_of(world.template)
+        home = copy_of(template)
         stack.callback(home.remove)
         ports = {
             at: stack.enter_context(listening(rcvbuf=NARROW_BYTES if at == "narrow" else None))

@@ -291,6 +291,23 @@ def copy_of(template: Home) -> Home:
     return Home(root, template.setting)
 
 
+def connected(home: Home) -> socket.socket:
+    """A bare connection to the agent socket."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    sock.settimeout(LIMIT_S)
+    sock.connect(str(home.places.agent_socket))
+    return sock
+
+
+def rest_of(sock: socket.socket) -> bytes:
+    """What is still to come before the other side ends it, in whatever way."""
+    got = b""
+    with contextlib.suppress(ConnectionResetError):
+        while more := sock.recv(65536):
+            got += more
+    return got
+
+
 class Practice:
     """The practice service, in a process of its own, and its log."""
 

@@ -3,45 +3,19 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 
+from tests.e2e.agent import Agent
 from tests.e2e.conftest import World
 from tests.e2e.ledger import Ledger
-from tests.e2e.rig import LIMIT_S, Home, new_operation, until
+from tests.e2e.rig import Home, new_operation, until
 from tests.e2e.target import Call
 
 MANUAL = Path(__file__).parents[2] / "docs" / "agents.md"
 EXAMPLES = [part for part in re.findall(r"```python\n(.*?)```", MANUAL.read_text(), re.S) if "__main__" in part]
 LOOP = next(part for part in EXAMPLES if "def perform" in part)
 ASYNC = next(part for part in EXAMPLES if "asyncio" in part)
-
-
-class Agent:
-    """One process that runs `code`."""
-
-    def __init__(self, home: Home, code: str, *words: str) -> None:
-        self.process = subprocess.Popen(
-            [sys.executable, "-P", "-c", code, *words],
-            env=home.environment,
-            cwd=home.root,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-
-    def said(self) -> list[str]:
-        """What it printed by its end: outcome, code, invocation."""
-        out, err = self.process.communicate(timeout=LIMIT_S)
-        assert self.process.returncode == 0, err
-        return out.split()
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.communicate(timeout=LIMIT_S)
 
 
 def url(home: Home, name: str) -> str:

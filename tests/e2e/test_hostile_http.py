@@ -29,7 +29,6 @@ from tests.broker.wire.peer import (
     tunnels,
 )
 from tests.e2e import hostile
-from tests.e2e.conftest import World
 from tests.e2e.hostile import (
     BIG,
     GATEWAY,
@@ -42,7 +41,6 @@ from tests.e2e.hostile import (
     Ground,
     Prepared,
     ground,
-    prepared,
 )
 from tests.e2e.rig import facts
 from tests.e2e.said import Said, committed, refused, rejected, stopped, unknown
@@ -55,18 +53,6 @@ SHORT_S = 0.5
 def nth_time(request: pytest.FixtureRequest) -> int:
     """Each case runs some times: a race shows only now and then."""
     return int(request.param)
-
-
-@pytest.fixture(scope="module")
-def ready(world: World, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prepared]:
-    with prepared(world, tmp_path_factory.mktemp("hostile")) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def here(ready: Prepared) -> Iterator[Ground]:
-    with ground(ready) as made:
-        yield made
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,6 @@ import base64
 import json
 import re
 import shutil
-import socket
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -29,9 +28,11 @@ from tests.e2e.rig import (
     Home,
     Ran,
     answer,
+    connected,
     facts,
     new_operation,
     open_ends,
+    rest_of,
     temporary,
     until,
 )
@@ -471,21 +472,6 @@ def test_a_kill_during_delivery(home: Home, world: World) -> None:
         assert again["invocation_id"] == found.envelope["invocation_id"]
         assert len(world.target.arrivals(path)) == 1
     assert home.intact()
-
-
-def connected(home: Home) -> socket.socket:
-    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    sock.settimeout(LIMIT_S)
-    sock.connect(str(home.places.agent_socket))
-    return sock
-
-
-def rest_of(sock: socket.socket) -> bytes:
-    got = b""
-    with suppress(ConnectionResetError):
-        while more := sock.recv(65536):
-            got += more
-    return got
 
 
 # -- many at once
