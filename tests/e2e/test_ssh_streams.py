@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import threading
@@ -397,12 +398,17 @@ def test_a_caller_that_does_not_read_costs_little_and_holds_nobody_up(reached: R
 
 
 @contextlib.contextmanager
-def pushing(home: Home, work: Path, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[str], Path, str]]:
-    """A push that has begun and cannot end: the server's side waits, with all of it received, before it answers."""
+def pushing(
+    home: Home, work: Path, tmp_path: Path, hook_name: str = "pre-receive"
+) -> Iterator[tuple[subprocess.Popen[str], Path, str]]:
+    """A push that has begun and cannot end: the server's side waits, with all of it received, before it answers.
+
+    In `pre-receive` no ref has moved yet, in `post-receive` all have.
+    """
     origin, clone, gate = tmp_path / "origin.git", tmp_path / "clone", tmp_path / "gate"
     done(git(home, "clone", "-q", "--bare", str(work / "origin.git"), str(origin)))
     done(git(home, "clone", "-q", str(origin), str(clone)))
-    hook = origin / "hooks" / "pre-receive"
+    hook = origin / "hooks" / hook_name
     hook.write_text(f"#!/bin/sh\ntouch {tmp_path}/there\nread wait < {gate}\n")
     hook.chmod(0o755)
     os.mkfifo(gate)
@@ -420,19 +426,43 @@ def pushing(home: Home, work: Path, tmp_path: Path) -> Iterator[tuple[subprocess
         pass  # let the hook go on: it outlived the connection
 
 
-def test_a_push_whose_server_dies_is_unknown(prepared: Home, world: World, work: Path, tmp_path: Path) -> None:
+PUSHES = """id = "git.push"
+[match]
+kind = "ssh"
+host = "*"
+command = "git-receive-pack *"
+[effect]
+kind = "write"
+[reconcile]
+command = "git ls-remote"
+[approval]
+mode = "never"
+"""
+
+
+@pytest.mark.parametrize(("hook", "moved"), [("pre-receive", False), ("post-receive", True)])
+def test_a_push_whose_server_dies_is_settled_by_the_refs_alone(
+    world: World, work: Path, tmp_path: Path, hook: str, moved: bool
+) -> None:
     with Sshd(tmp_path / "sshd") as sshd:
-        home = home_with_hosts(world.template, sshd, {"any.toml": ANYTHING})
+        home = home_with_hosts(world.template, sshd, {"push.toml": PUSHES})
         try:
-            with home.serve() as broker:
-                with pushing(home, work, tmp_path) as (push, origin, _):
-                    before = head(home, origin)
-                    sshd.kill()
-                    assert push.wait(LIMIT_S) == 128
-                    assert head(home, origin) == before
-                found = newest(Reached(home, broker, sshd, tmp_path), "git-receive-pack")
-                assert (facts(found)["outcome"], facts(found)["retry"]) == ("unknown", "reconcile")
-                assert found["evidence"]["stdin"]["bytes"] > 2 * MIB
+            with home.serve() as broker, pushing(home, work, tmp_path, hook) as (push, origin, pushed):
+                before = head(home, work / "origin.git")
+                for pid in sshd.servers():
+                    os.kill(pid, signal.SIGKILL)
+                assert push.wait(LIMIT_S) == 128
+                reached = Reached(home, broker, sshd, tmp_path)
+                until(lambda: "looked_up" in newest(reached, "git-receive-pack")["evidence"], "a look-up")
+                found = newest(reached, "git-receive-pack")
+                assert found["evidence"]["reconcile"]["command"] == f"git-upload-pack '{origin}'"
+                assert found["evidence"]["stdin"]["updates"] == [["refs/heads/main", before, pushed]]
+                assert (head(home, origin) == pushed) is moved
+                told = (facts(found)["outcome"], facts(found)["code"], found["evidence"]["looked_up"]["worth"])
+                if moved:
+                    assert told == ("committed", "SETTLED_BY_QUERY", "settles")
+                else:
+                    assert told == ("unknown", "REMOTE_RESULT_INCOMPLETE", "absent")
         finally:
             home.remove()
 

@@ -653,7 +653,9 @@ class _Line:
         await self._engine.cross(self._live, connection)
 
     def request_sent(self, sent: int) -> None:
-        self._record(ev.RequestSent(sent))
+        exchange = self._live.exchange
+        stdin = self._live.work.streamed(exchange.evidence) if exchange is not None else None
+        self._record(ev.RequestSent(sent, stdin))
         faultpoint.reach("engine:sent")
 
     def response_started(self, status: int | None, headers: tuple[tuple[str, str], ...]) -> None:

@@ -89,6 +89,7 @@ class CommandErrand:
     contract_id: str
     contract_digest: str
     refers_to: InvocationId | None = None
+    stdin: bytes = b""
     deadline_s: float = ERRAND_S
 
 
@@ -247,8 +248,10 @@ def _bound_command(core: Core, errand: CommandErrand) -> SshBound:
         key=None,
         key_scope=None,
         key_retention_s=None,
-        request_fingerprint=ssh_request_fingerprint(SshRequest(target.entry, errand.command, b"", (), None, None)),
-        effect_digest=ssh_effect_digest(SshEffect(target.entry, errand.command, b"", ())),
+        request_fingerprint=ssh_request_fingerprint(
+            SshRequest(target.entry, errand.command, errand.stdin, (), None, None)
+        ),
+        effect_digest=ssh_effect_digest(SshEffect(target.entry, errand.command, errand.stdin, ())),
         mode=cause.mode or ApprovalMode.ALWAYS,
         meaning=Meaning(idempotent=True, keyed=False),
         scope=Scope(SessionId(cause.session_id), "SSH", target.entry, errand.command, credential.credential_id),
@@ -266,7 +269,7 @@ def _bound_command(core: Core, errand: CommandErrand) -> SshBound:
         hop=target,
         jumps=tuple(jumps),
         command=errand.command,
-        stdin=b"",
+        stdin=errand.stdin,
         env=(),
         exits={},
         marker=None,
@@ -277,7 +280,7 @@ def _bound_command(core: Core, errand: CommandErrand) -> SshBound:
 def _asked(bound: HttpBound | SshBound) -> dict[str, Any]:
     """As `launch.asked`."""
     if isinstance(bound, SshBound):
-        return {"host": bound.host, "command": bound.command, "env": [], "stdin_bytes": 0}
+        return {"host": bound.host, "command": bound.command, "env": [], "stdin_bytes": len(bound.stdin or b"")}
     return {
         "method": bound.method,
         "url": bound.target.url,

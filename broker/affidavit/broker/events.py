@@ -158,6 +158,8 @@ class DispatchStarted:
 class RequestSent:
     kind: ClassVar[Kind] = Kind.REQUEST_SENT
     sent: int
+    stdin: Mapping[str, Any] | None = None
+    """As `RemoteResponseComplete.stdin`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +197,8 @@ class RemoteResponseComplete:
     exit_signal: Mapping[str, Any] | None = None
     """`name`, `core_dumped`, `message`."""
     stdin: Mapping[str, Any] | None = None
-    """What went of streamed input: `bytes`, `sha256`, `complete`."""
+    """What went of streamed input: `bytes`, `sha256`, `complete`; of a push `updates`, each a ref, its old and its new
+    place, where its contract looks them up."""
 
 
 @dataclass(frozen=True, slots=True)

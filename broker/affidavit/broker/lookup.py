@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
+from affidavit.broker import push
 from affidavit.broker.contract.model import Reconcile, Row, Template
 from affidavit.broker.contract.pointer import MISSING, find, same
 from affidavit.broker.signs import Answer
@@ -106,6 +107,23 @@ def names(terms: Reconcile) -> frozenset[str]:
     equals = terms.where.equals if terms.where is not None else None
     templates = [t for t in (terms.url, terms.body, terms.command, equals) if isinstance(t, Template)]
     return frozenset(name for template in templates for name in template.names)
+
+
+def pushed(terms: Reconcile, stdin: Mapping[str, Any] | None, answer: Answer | None, *, age_s: float) -> Finding:
+    """As `found`, of a push: `stdin` is what its record says of its input, the answer what git-upload-pack said."""
+    if answer is None or answer.body is None or (refs := push.refs(answer.body)) is None:
+        return Finding(Worth.FAILED, "no complete list of refs came")
+    named = (stdin or {}).get("updates")
+    if not named:
+        return Finding(Worth.FAILED, "what the push asked for was not read to its end")
+    updates = [push.Update(*each) for each in named]
+    if all(push.where(each, refs) == each.new for each in updates):
+        return Finding(Worth.SETTLES, "every ref is where the push wanted it", Outcome.COMMITTED, Retry.NEVER)
+    if all(push.where(each, refs) == each.old for each in updates):
+        return _absent(terms, age_s)
+    away = next(each for each in updates if push.where(each, refs) != each.new)
+    state = f"{away.ref} is at {push.where(away, refs)}"[:SHOWN_MAX]
+    return Finding(Worth.OTHER, state, state=state)
 
 
 def found(terms: Reconcile, values: Mapping[str, str], answer: Answer | None, *, age_s: float) -> Finding:

@@ -492,7 +492,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "boot_id": event.boot_id,
             }
         case ev.RequestSent():
-            return {"bytes_sent": event.sent}
+            return {"bytes_sent": event.sent, "stdin": event.stdin or before.stdin}
         case ev.RemoteResponseStarted():
             return {"status": event.status}
         case ev.CancelAsked():
@@ -508,7 +508,7 @@ def _changes(before: Invocation, event: ev.Event, seq: int, at: Micros) -> dict[
                 "response_sha256": event.sha256,
                 "exit_status": event.exit_status,
                 "exit_signal": event.exit_signal,
-                "stdin": event.stdin,
+                "stdin": event.stdin or before.stdin,
             }
         case ev.ResultCommitted():
             return {

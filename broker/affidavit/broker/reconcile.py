@@ -17,8 +17,9 @@ from affidavit.broker.contract import Contract
 from affidavit.broker.contract.model import RESULT_NAME, HttpMatch, Reconcile
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json
 from affidavit.broker.errands import CommandErrand, Errand, Ran, reach
-from affidavit.broker.lookup import Finding, Worth, command, found, names, pauses, query
+from affidavit.broker.lookup import Finding, Worth, command, found, names, pauses, pushed, query
 from affidavit.broker.outcome import IllegalMove, Invocation
+from affidavit.broker.push import FLUSH, refs_command
 from affidavit.broker.refusal import Refused
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.signs import READ_MAX
@@ -103,7 +104,11 @@ class Reconciler:
                 return None
             finding = None
             for member in _concerned(core, operation_id):
-                finding = found(contract.reconcile, values, ran.answer, age_s=ages.get(member.invocation_id, 0.0))
+                age = ages.get(member.invocation_id, 0.0)
+                if contract.reconcile.by_refs:
+                    finding = pushed(contract.reconcile, member.stdin, ran.answer, age_s=age)
+                else:
+                    finding = found(contract.reconcile, values, ran.answer, age_s=age)
                 self._record(member, finding, ran, contract.digest)
             return finding
 
@@ -121,6 +126,10 @@ class Reconciler:
         values = await self._values(record, terms)
         if core.locked:
             return None
+        if terms.by_refs:
+            asked_for = refs_command(str((record.target or {}).get("command", "")))
+            run = self._command(record, contract, asked_for, stdin=FLUSH)
+            return (run, values) if run is not None else None
         if terms.command is not None:
             run = self._command(record, contract, command(terms, values))
             return (run, values) if run is not None else None
@@ -147,7 +156,9 @@ class Reconciler:
         )
         return errand, values
 
-    def _command(self, record: Invocation, contract: Contract, asked: str | None) -> CommandErrand | None:
+    def _command(
+        self, record: Invocation, contract: Contract, asked: str | None, *, stdin: bytes = b""
+    ) -> CommandErrand | None:
         if asked is None:
             return None
         try:
@@ -158,6 +169,7 @@ class Reconciler:
             cause=record,
             title=f"Look up: {record.title or contract.id}",
             command=asked,
+            stdin=stdin,
             way=way,
             contract_id=contract.id,
             contract_digest=contract.digest,

@@ -44,6 +44,7 @@ from affidavit.broker.inject import method_label
 from affidavit.broker.lookup import command
 from affidavit.broker.moment import new_operation_id
 from affidavit.broker.outcome import ExitMeaning, Invocation, Meaning
+from affidavit.broker.push import refs_command
 from affidavit.broker.refusal import Refused
 from affidavit.broker.session import Session
 from affidavit.broker.spool import SpooledCommand
@@ -314,6 +315,9 @@ def _lookup(checked: _Checked) -> dict[str, Any] | None:
     terms = checked.contract.reconcile
     if terms is None:
         return None
+    if terms.by_refs:
+        asked = refs_command(checked.ask.command)
+        return {"command": asked} if asked is not None else None
     values = {"operation_id": str(checked.operation_id)}
     if checked.ask.correlation_id is not None:
         values["correlation_id"] = checked.ask.correlation_id

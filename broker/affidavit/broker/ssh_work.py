@@ -17,6 +17,7 @@ from affidavit.broker.intake import Intake
 from affidavit.broker.limits import Limits
 from affidavit.broker.marker import Marker
 from affidavit.broker.outcome import Verdict
+from affidavit.broker.push import PushReader
 from affidavit.broker.redact import Forms
 from affidavit.broker.results import Results
 from affidavit.broker.signs import Answer
@@ -64,6 +65,8 @@ class SshWork:
         self._results = results
         self._limits = limits
         self._stream = stream
+        reconcile = bound.contract.reconcile
+        self._push = PushReader() if reconcile is not None and reconcile.by_refs else None
         self._lent: tuple[Lent, ...] = ()
         self._request: SshRequest | None = None
         self._exchange: _Keyed | None = None
@@ -84,7 +87,7 @@ class SshWork:
             stdin = self.bound.stdin
         else:
             assert stream is not None, "streamed input has a caller"
-            stdin = stream.parts()
+            stdin = self._read_along(stream.parts())
         self._lent = await self._lend(self.bound.way)
         self._request = request_for(
             self.bound.way,
@@ -136,6 +139,13 @@ class SshWork:
 
     def verdict(self, evidence: SshEvidence) -> Verdict:
         return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits, marked=self._marked)
+
+    async def _read_along(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+        """The caller's input; what a push asks for is read as it passes, for its look-up."""
+        async for part in parts:
+            if self._push is not None:
+                self._push.feed(part)
+            yield part
 
     async def _attached(self) -> None:
         """The caller is there. Stop where it is not: nothing was sent."""
@@ -195,7 +205,10 @@ class SshWork:
         if self.bound.stdin is not None:
             return None
         digest = evidence.stdin_sha256 or hashlib.sha256().hexdigest()
-        return {"bytes": evidence.stdin_bytes, "sha256": f"sha256:{digest}", "complete": evidence.stdin_complete}
+        told = {"bytes": evidence.stdin_bytes, "sha256": f"sha256:{digest}", "complete": evidence.stdin_complete}
+        if self._push is None or self._push.updates is None:
+            return told
+        return {**told, "updates": [[each.ref, each.old, each.new] for each in self._push.updates]}
 
     def signal(self, name: str) -> bool:
         return self._exchange is not None and self._exchange.signal(name)

@@ -542,6 +542,13 @@ def test_refused_below_the_effect(added: str, key: str, line: int, says: str) ->
         (SSH.replace('host = "web-*"', 'host = ""'), "match.host", 5, "not a host"),
         (SSH.replace('command = "releasectl deploy *"', 'command = "\\u0000"'), "match.command", 6, "not a command"),
         (SSH.replace('"releasectl status', '"\\u0000'), "reconcile.command", 17, "holds a NUL"),
+        (SSH.replace("releasectl status {operation_id}", "git ls-remote"), "reconcile.command", 17, "git-receive-pack"),
+        (
+            SSH.replace("releasectl status {operation_id}", "git ls-remote").replace("releasectl", "git-receive-pack"),
+            "reconcile.state",
+            18,
+            "is read as refs",
+        ),
         (SSH + "[redirect]\nfollow = 1", "redirect", 21, "is not for kind ssh"),
         (
             SSH.replace('"write"', '"read"').split("idempotent")[0] + '[read]\nconsistency = "header:ETag"',

@@ -10,6 +10,7 @@ from typing import Any
 
 from affidavit.broker.card import Answer, Answers
 from affidavit.broker.contract.model import (
+    LS_REMOTE,
     OWN_URL,
     PATH,
     Contract,
@@ -79,6 +80,8 @@ _FOUND_BY = {
 
 
 def _look_up(look_up: Reconcile, contract: Contract) -> str:
+    if look_up.by_refs:
+        return f"{LS_REMOTE}: the refs that the push was to move"
     if look_up.command is not None:
         return f"Command: {look_up.command.text}"
     assert look_up.url is not None, "a look-up over HTTP has a URL"

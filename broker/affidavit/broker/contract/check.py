@@ -8,6 +8,7 @@ from typing import Any
 from affidavit.broker.contract.grammar import SSH, Fault
 from affidavit.broker.contract.lines import Path
 from affidavit.broker.contract.model import (
+    LS_REMOTE,
     CompletionKind,
     Idempotent,
     Place,
@@ -189,6 +190,7 @@ def _reconcile(values: Mapping[str, Any]) -> Iterator[Fault]:
             if "idempotency_key" in template.names:
                 message = "looks for an idempotency key, and the contract has none"
                 yield Fault(("reconcile", name), message, "Add [idempotency], or use {operation_id}.")
+    yield from _by_refs(values["match"], look_up)
     lists = ("committed", "pending", "rejected")
     if look_up["state"] is None:
         for name in lists:
@@ -203,6 +205,19 @@ def _reconcile(values: Mapping[str, Any]) -> Iterator[Fault]:
     if absent is not None and absent["means"] is Outcome.REJECTED and absent["after"] is None:
         message = "takes absence for a refusal, and does not say from when on it counts"
         yield Fault(("reconcile", "absent"), message, 'Add `after`, such as after = "60s".')
+
+
+def _by_refs(match: Mapping[str, Any], look_up: Mapping[str, Any]) -> Iterator[Fault]:
+    if look_up["command"] is None or look_up["command"].text != LS_REMOTE:
+        return
+    if not match["command"].startswith("git-receive-pack "):
+        message = f"is {LS_REMOTE}, which tells what became of a push, and of nothing else"
+        yield Fault(("reconcile", "command"), message, 'Match command = "git-receive-pack *", or name a command.')
+    for name in ("each", "where", "state"):
+        if look_up[name] is not None:
+            yield Fault(
+                ("reconcile", name), f"reads an answer, and that of {LS_REMOTE} is read as refs", "Leave it out."
+            )
 
 
 def _templates(look_up: Mapping[str, Any]) -> Iterator[tuple[str, Template]]:

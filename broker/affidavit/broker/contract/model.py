@@ -305,6 +305,10 @@ class Absent:
     after_s: float | None = None
 
 
+LS_REMOTE = "git ls-remote"
+"""The look-up of a contract for `git-receive-pack`: where the refs are that the push was to move."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reconcile:
     """The look-up. HTTP has `url`; SSH has `command`."""
@@ -320,6 +324,11 @@ class Reconcile:
     pending: tuple[Scalar, ...]
     rejected: tuple[Scalar, ...]
     absent: Absent
+
+    @property
+    def by_refs(self) -> bool:
+        """It asks the repository of a push where its refs are."""
+        return self.command is not None and self.command.text == LS_REMOTE
 
 
 @dataclass(frozen=True, slots=True)
