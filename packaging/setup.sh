@@ -14,7 +14,8 @@ mitmproxy_venv=$root/.venv-mitmproxy
 window_packages="libegl1 libgl1 libglib2.0-0 libfreetype6 libfontconfig1 libdbus-1-3 libxkbcommon0 libxkbcommon-x11-0
   libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxcb-shape0 libwayland-cursor0 libwayland-egl1"
 test_packages="fonts-inter fonts-dejavu-core xvfb openbox xfce4-panel xdotool x11-utils imagemagick dbus at-spi2-core
-  python3-pyatspi gir1.2-atspi-2.0 libglib2.0-bin gnome-keyring libsecret-tools openssh-client openssh-server strace util-linux"
+  python3-pyatspi gir1.2-atspi-2.0 libglib2.0-bin gnome-keyring libsecret-tools git openssh-client openssh-server
+  rsync strace util-linux"
 
 fail() {
   printf 'affidavit: %s\n' "$1" >&2

@@ -15,7 +15,7 @@ from affidavit.broker.api import ActionError, BadParam
 from affidavit.broker.card import Scope
 from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import InvocationId, Outcome
-from affidavit.broker.wire.ssh.port import Stream
+from affidavit.broker.wire.ssh.port import ExitSignal, Stream
 from affidavit.broker.wire.ssh.scripted import (
     Accept,
     Broken,
@@ -239,3 +239,24 @@ async def test_wrong_params_are_named(allowed: Any, given: dict[str, Any], field
     with pytest.raises(ActionError) as refused:
         await allowed.broker.agent.ssh_exec(allowed.session(), given, ready=lambda _: None)
     assert refused.value.envelope["error"]["field"] == field
+
+
+async def test_a_caller_that_breaks_its_input_off_has_the_command_asked_to_end(allowed: Any) -> None:
+    """What the command says to that decides; that it was asked is recorded before it is."""
+    hang, ended = Hang(), Exit(None, ExitSignal("TERM", False, ""))
+    wire = scripted(allowed, (Cross(), Accept(), hang, Stdin(), ended, Eof(), Close()))
+    call = Call(allowed, allowed.session())
+    stream = await call.attach()
+    await stream.feed(b"half")
+    await hang.reached.wait()
+    stream.leave()
+    hang.release.set()
+    envelope = await call.task
+    assert wire.exchanges[0].signals == ["TERM"]
+    assert (allowed.facts(envelope)[1:], envelope["ssh"]["exit_signal"]) == (
+        ("committed", "REMOTE_RESULT", "reconcile"),
+        "TERM",
+    )
+    assert envelope["evidence"]["stdin"]["complete"] is False
+    kinds = await allowed.kinds(envelope["invocation_id"])
+    assert kinds.index("DISPATCH_STARTED") < kinds.index("CANCEL_ASKED") < kinds.index("RESULT_COMMITTED")

@@ -172,3 +172,19 @@ async def test_what_may_begin_a_secret_goes_out_where_nothing_follows(monkeypatc
     assert await made.take() == (Stream.STDOUT, b"ready? ")
     async with asyncio.timeout(10):
         assert await made.take() == (Stream.STDOUT, b"pl")
+
+
+async def test_input_that_has_ended_goes_out_whole_after_the_verdict_too() -> None:
+    made = await attached()
+    await made.feed(b"all of it")
+    made.end_input()
+    made.close()
+    assert await everything(made) == b"all of it"
+
+
+async def test_input_that_has_not_ended_by_the_verdict_is_broken_off() -> None:
+    made = await attached()
+    await made.feed(b"a part")
+    made.close()
+    with pytest.raises(StdinBroken):
+        await everything(made)

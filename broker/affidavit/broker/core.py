@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any
 
 from affidavit.broker import events as ev
@@ -203,7 +204,20 @@ class Core:
             results=self.results,
             limits=lambda: self.limits,
             stream=self.streams.get(invocation_id),
+            may_end=partial(self.may_end, invocation_id),
         )
+
+    async def may_end(self, invocation_id: InvocationId, signal: str) -> bool:
+        """Record that a command is sent a signal, as its input broke off; whether that is recorded and may be done."""
+        inv = self.projection.get(invocation_id)
+        if inv is None or inv.cancel_asked:
+            return False
+        try:
+            _, receipt = self.projection.record(invocation_id, ev.CancelAsked(inv.session_id, signal), barrier=True)
+            await receipt.durable()
+        except (JournalPoisoned, oc.IllegalMove):
+            return False
+        return True
 
     def http_work(
         self, invocation_id: InvocationId, bound: HttpBound, *, secrets: Secrets | None = None, stored: bool = True

@@ -35,9 +35,12 @@ from affidavit.broker.wire.ssh.port import (
     SshLimits,
     SshRequest,
     SshWire,
+    StdinBroken,
     Stream,
 )
 from affidavit.broker.work import Findings
+
+TERM = "TERM"
 
 Lend = Callable[[Sequence[Hop]], Awaitable[tuple[Lent, ...]]]
 """The secrets of the whole way, lent for one action. Raises Stop where one cannot be used."""
@@ -55,9 +58,11 @@ class SshWork:
         lend: Lend,
         results: Results,
         limits: Callable[[], Limits],
+        may_end: Callable[[str], Awaitable[bool]],
         stream: CallerStream | None = None,
     ) -> None:
-        """`stream`: the caller reads along, and gives the input where it is not bound."""
+        """`stream`: the caller reads along, and gives the input where it is not bound. `may_end` records, before that
+        is done, that the command is sent a signal."""
         self.bound = bound
         self._invocation_id = invocation_id
         self._wire = wire
@@ -65,6 +70,7 @@ class SshWork:
         self._results = results
         self._limits = limits
         self._stream = stream
+        self._may_end = may_end
         reconcile = bound.contract.reconcile
         self._push = PushReader() if reconcile is not None and reconcile.by_refs else None
         self._lent: tuple[Lent, ...] = ()
@@ -141,11 +147,17 @@ class SshWork:
         return oc.ssh_verdict(evidence, self.bound.meaning, self.bound.exits, marked=self._marked)
 
     async def _read_along(self, parts: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-        """The caller's input; what a push asks for is read as it passes, for its look-up."""
-        async for part in parts:
-            if self._push is not None:
-                self._push.feed(part)
-            yield part
+        """The caller's input; what a push asks for is read as it passes, for its look-up. Where it breaks off the
+        command is asked to end: left alone, it would take the part for the whole."""
+        try:
+            async for part in parts:
+                if self._push is not None:
+                    self._push.feed(part)
+                yield part
+        except StdinBroken:
+            if await self._may_end(TERM):
+                self.signal(TERM)
+            raise
 
     async def _attached(self) -> None:
         """The caller is there. Stop where it is not: nothing was sent."""

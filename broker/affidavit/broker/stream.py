@@ -70,10 +70,10 @@ class CallerStream:
         return self.taken and not self.lost
 
     async def parts(self) -> AsyncIterator[bytes]:
-        """The input, to its end. Raises StdinBroken where the caller is gone before that."""
+        """The input, to its end. Raises StdinBroken where the caller is gone before that, or has its answer."""
         while True:
-            await self._until(lambda: bool(self._input) or self._input_ended or self.lost)
-            if self.lost and not self._input_ended:
+            await self._until(lambda: bool(self._input) or self._input_ended or self.lost or self.over)
+            if not self._input_ended and (self.lost or self.over):
                 raise StdinBroken
             if not self._input:
                 return
@@ -98,7 +98,6 @@ class CallerStream:
         if not self.over:
             self.over = True
             self.whole = whole and not self.lost
-            self._input.clear()
             self._wake()
 
     # -- the caller's end

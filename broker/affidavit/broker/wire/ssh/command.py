@@ -223,9 +223,7 @@ class Command:
             self._session.wake()
 
     async def _leave(self) -> None:
-        """Its input cannot be completed any more: have the command end, and go. To go at once would look to it like the
-        end of its input."""
-        self.signal("TERM")
+        """Its input cannot be completed any more: go, once what the command says to a signal may have come."""
         await asyncio.sleep(self._limits.close_grace_s)
         self.abandon()
 

@@ -111,7 +111,8 @@ class SshRequest:
     target: SshHop
     command: bytes = field(repr=False)
     stdin: bytes | AsyncIterable[bytes] = field(default=b"", repr=False)
-    """A stream that raises StdinBroken is not ended towards the command: a part never passes for the whole."""
+    """A stream that raises StdinBroken is not ended towards the command: a part never passes for the whole. The command
+    is left `close_grace_s` later; to many it looks like an end then, so whoever raises it has them end before."""
     env: tuple[tuple[str, str], ...] = field(default=(), repr=False)
     jumps: tuple[SshHop, ...] = ()
     """Jump hosts in the order in which they are passed."""
@@ -196,7 +197,7 @@ class SshEvidence:
     stdin_complete: bool = False
     """All of it, and its end."""
     stdin_broken: bool = False
-    """Its source was gone before its end. The command is then told to end (TERM), and soon left."""
+    """Its source was gone before its end. The command is soon left then."""
     stdin_sha256: str | None = None
     """Of what of a stream was handed over, in hex."""
     exec_accepted: bool = False
