@@ -13,6 +13,7 @@ import pytest
 from tests.broker.conftest import PASSPHRASE, SECRET
 from tests.broker.recovery import AUTOMATIC, HANG_UP, KEY, LOOKUP, REFUSED, answer, contract, rows
 from tests.broker.test_advice import record
+from tests.broker.test_batch_action import BATCH
 
 from affidavit.broker.advice import Operation, code_now, retry_now
 from affidavit.broker.card import NoticeKind
@@ -378,6 +379,33 @@ async def test_a_hop_that_is_refused_speaks_for_the_write(world: Any) -> None:
     got = await world.ask(session, **POST)
     assert world.facts(got)[1:] == ("rejected", "REMOTE_REJECTED", "after_correction")
     assert operation(got) == ("rejected", got["invocation_id"])
+
+
+async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(world: Any) -> None:
+    asking = write(KEY.replace("24h", "5m")).replace("never", "always")
+    session = await begun(world, asking)
+    world.script(to("/v2/things", 307), answer(201))
+    call = world.call(session, **POST)
+    await world.approve()
+    await world.until(lambda: any(live.follows is not None for live in world.broker.core.lives.values()))
+    await world.cards(1)
+    world.clock.move(300)
+    await world.approve()
+    got = await call
+    assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
+    hop = await world.get(session, got["evidence"]["redirect"]["invocation_id"])
+    assert world.facts(hop)[1:3] == ("not_attempted", "APPROVAL_EXPIRED")
+    assert world.wire.crossed == 1
+
+
+async def test_a_batch_has_its_items_from_the_hop(world: Any) -> None:
+    session = await begun(world, write(BATCH))
+    world.script(to("/v2/things", 307), answer(200, {"results": [{"id": "a", "status": "created"}]}))
+    got = await world.ask(session, json={"items": [{"id": "a"}]}, operation_id="op-1")
+    assert [item["outcome"] for item in got["evidence"]["items"]] == ["committed"]
+    first = await world.get(session, got["evidence"]["refers_to"])
+    assert world.facts(first)[1:] == ("committed", "REMOTE_RESULT", "never")
+    assert await world.broker.operator.unknown() == []
 
 
 # -- a read after a write

@@ -86,14 +86,14 @@ class Operation:
     def _repeated(self, record: Invocation) -> Invocation | None:
         return next((m for m in self.members if m.invocation_id == record.retry_of), None)
 
-    def _replaced(self, record: Invocation) -> bool:
+    def replaced(self, record: Invocation) -> bool:
         """Whether a hop counts in the place of this exchange: the same kind of effect, sent elsewhere."""
         hop = self.hop(record)
         return hop is not None and hop.dispatched and hop.effect is record.effect
 
     def outcome(self) -> tuple[Outcome, InvocationId | None]:
         """The operation's own outcome and the invocation that gives it (interface, Operations)."""
-        counted = [m for m in self.members if not self._replaced(m)]
+        counted = [m for m in self.members if not self.replaced(m)]
         for i, member in enumerate(counted):
             reads = self.reads_after_write(member)
             later = [m for m in counted[i + 1 :] if reads or not self.reads_after_write(m)]
@@ -119,7 +119,7 @@ def retry_now(record: Invocation, operation: Operation, now: Micros) -> Retry:
     """The advice at this moment, before delivery is looked at."""
     if record.state in OPEN_STATES:
         return Retry.FETCH_RESULT
-    if record.has_unknown_items and record.outcome is not Outcome.UNKNOWN:
+    if record.has_unknown_items and record.outcome is not Outcome.UNKNOWN and not operation.replaced(record):
         return Retry.RECONCILE
     if _speaks_of_a_repeat_only(record, operation, now) or _speaks_of_a_read_only(record, operation):
         return Retry.RECONCILE

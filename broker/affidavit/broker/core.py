@@ -559,7 +559,9 @@ class Core:
         """The newest unknown invocation of each operation that is unknown now, or has an unknown item."""
         newest: dict[str, Invocation] = {}
         for inv in self.projection.unknown():
-            unknown = inv.has_unknown_items or self.projection.operation_of(inv).outcome()[0] is Outcome.UNKNOWN
+            operation = self.projection.operation_of(inv)
+            items = inv.has_unknown_items and not operation.replaced(inv)
+            unknown = items or operation.outcome()[0] is Outcome.UNKNOWN
             if unknown and not self._is_errand(inv):
                 newest[inv.operation_id or inv.invocation_id] = inv
         return list(newest.values())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -154,6 +155,21 @@ def test_show_tells_of_look_ups_jobs_and_items(cli: Cli, broker: ScriptedBroker)
         '       a  committed       /status is "created"',
         "       b  unknown",
     ]
+
+
+@pytest.mark.parametrize(
+    ("led", "told"),
+    [
+        (
+            {"url": "https://a.example/x", "followed": True, "invocation_id": ACT},
+            f"to https://a.example/x, followed ({ACT})",
+        ),
+        ({"url": None, "followed": False, "invocation_id": None}, "to no target, not followed"),
+    ],
+)
+def test_show_tells_where_a_redirect_led(cli: Cli, broker: ScriptedBroker, led: Mapping[str, Any], told: str) -> None:
+    broker.answers("action.get", failed({**UNKNOWN, "evidence": {**UNKNOWN["evidence"], "redirect": led}}))
+    assert f"Redirect:     {told}" in cli("action", "show", ACT).text.splitlines()
 
 
 def test_wait_passes_its_limit(cli: Cli, broker: ScriptedBroker) -> None:

@@ -161,6 +161,7 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
         ("Decision", " ".join(str(authorization[part]) for part in ("decision", "means") if authorization.get(part))),
         ("Look-up", looked_up(evidence)),
         ("Job", job(evidence)),
+        ("Redirect", redirect(evidence)),
         ("Settlement", f"{settled.get('source')}, record {settled.get('record')}" if settled else None),
         ("Fingerprint", evidence.get("fingerprint")),
     )
@@ -196,6 +197,15 @@ def job(evidence: Mapping[str, Any]) -> str | None:
     state = named.get("state") or "no state seen yet"
     followed = f"operation {named['operation_id']}" if named.get("operation_id") else "not followed"
     return f"{named.get('id') or named.get('status_url')}: {state}, {followed}"
+
+
+def redirect(evidence: Mapping[str, Any]) -> str | None:
+    led = evidence.get("redirect")
+    if not led:
+        return None
+    what = "followed" if led.get("followed") else "not followed"
+    hop = f" ({led['invocation_id']})" if led.get("invocation_id") else ""
+    return f"to {led.get('url') or 'no target'}, {what}{hop}"
 
 
 def dispatched(evidence: Mapping[str, Any]) -> str | None:
