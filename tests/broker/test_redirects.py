@@ -222,11 +222,15 @@ async def test_a_new_host_is_a_new_card_and_denied_the_redirect_is_the_answer(wo
     pending = await world.get(session, card.invocation_id)
     assert pending["pending"]["state"] == "awaiting_approval"
     assert card.fingerprint == pending["evidence"]["fingerprint"]
+    assert operation(pending) == ("committed", card.notices[0].invocation_id), "the hop counts from its dispatch on"
     first = card.notices[0].invocation_id
     assert world.facts(await world.retry(session, first))[2] == "AWAITING_APPROVAL"
     assert "pending" in await world.call(session, **GET, wait_s=0), "asked again, it joins"
+    joined = world.call(session, **GET)
+    await world.settle()
     await world.deny("not there")
     got = await call
+    assert (await joined)["invocation_id"] == first
     assert got["invocation_id"] == first
     assert world.facts(got) == ("remote_execution", "committed", "REDIRECT_NOT_FOLLOWED", "never")
     assert got["evidence"]["redirect"]["followed"] is False
@@ -236,6 +240,22 @@ async def test_a_new_host_is_a_new_card_and_denied_the_redirect_is_the_answer(wo
     assert hop["evidence"]["attempt"] is None
     again = await world.ask(session, **GET)
     assert (again["invocation_id"], len(world.wire.exchanges)) == (first, 1)
+
+
+async def test_who_joined_the_redirected_call_waits_for_the_hop_too(world: Any) -> None:
+    session, second = await begun(world, READ), world.session("s-2")
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *to("https://files.example.net/x")[2:]), answer(200))
+    call = world.call(session, **GET)
+    await hang.reached.wait()
+    joined = world.call(second, **GET)
+    await world.settle()
+    hang.release.set()
+    card = await world.card()
+    world.broker.agent.session_ended(session.session_id)
+    assert [each.invocation_id for each in world.broker.operator.cards()] == [card.invocation_id]
+    await world.approve()
+    assert (await joined)["invocation_id"] == (await call)["invocation_id"] == card.invocation_id
 
 
 async def test_a_hop_that_cannot_connect_leaves_the_redirect_as_the_answer(world: Any) -> None:
@@ -344,6 +364,15 @@ async def test_a_lost_hop_of_a_write_is_unknown_and_a_repeat_sends_the_hop(world
     assert operation(done) == ("committed", done["invocation_id"])
 
 
+async def test_a_write_that_is_unknown_elsewhere_is_not_reached_by_a_redirect(world: Any) -> None:
+    session = await begun(world, write())
+    world.script(HANG_UP, to("/v2/things", 307))
+    await world.ask(session, **POST | {"url": "https://api.example.com/v2/things"})
+    got = await world.ask(session, **POST | {"operation_id": "op-2"})
+    assert got["evidence"]["redirect"]["code"] == "UNRESOLVED_DUPLICATE"
+    assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
+
+
 async def test_a_lost_hop_is_found_as_unresolved_after_a_restart_too(world: Any) -> None:
     session = await begun(world, write())
     world.script(to("/v2/things", 307), HANG_UP)
@@ -389,6 +418,10 @@ async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(worl
     await world.approve()
     await world.until(lambda: any(live.follows is not None for live in world.broker.core.lives.values()))
     await world.cards(1)
+    (card,) = world.broker.operator.cards()
+    twin = await world.call(session, **POST | {"operation_id": "op-2"})
+    assert world.facts(twin)[2:] == ("UNRESOLVED_DUPLICATE", "fetch_result"), "it is still at work"
+    assert twin["evidence"]["refers_to"] == card.invocation_id
     world.clock.move(300)
     await world.approve()
     got = await call
@@ -508,12 +541,33 @@ async def test_a_wait_by_the_first_name_is_answered_by_the_hop(world: Any) -> No
     await hang.reached.wait()
     (hop,) = (live for live in world.broker.core.lives.values() if live.follows is not None)
     first = hop.follows.invocation_id
+    again = await world.retry(session, first)
+    assert (again["invocation_id"], "pending" in again) == (hop.invocation_id, True)
     wait = asyncio.ensure_future(world.broker.agent.action_wait(session, invocation_id=first, wait_s=5))
     await asyncio.sleep(0)
     hang.release.set()
     got = await wait
     assert (got["invocation_id"], world.facts(got)[1]) == (hop.invocation_id, "committed")
     assert await world.broker.agent.action_wait(session, invocation_id=first, wait_s=0) == got
+
+
+async def test_nothing_is_followed_for_nobody_or_past_the_deadline(world: Any) -> None:
+    session = await begun(world, READ)
+    for n, why in enumerate(("Nobody waits for it any more.", "Its deadline is past.")):
+        hang = Hang()
+        world.script((Cross(), Sent(), hang, *to("/v1/elsewhere")[2:]))
+        call = world.call(session, **GET | {"operation_id": f"op-{n}"})
+        await hang.reached.wait()
+        (first,) = world.broker.core.lives.values()
+        if n == 0:
+            world.broker.agent.session_ended(session.session_id)
+            session = world.session("s-2")
+        else:
+            first.deadline = asyncio.get_running_loop().time()
+        hang.release.set()
+        got = await call
+        assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
+        assert got["evidence"]["redirect"]["why"] == why
 
 
 async def test_one_deadline_holds_over_all(world: Any) -> None:
@@ -594,11 +648,12 @@ async def test_what_the_broker_repeats_by_itself_is_the_hop(world: Any) -> None:
 
 async def test_what_the_broker_would_repeat_has_the_word_of_its_own_contract(world: Any) -> None:
     session = await begun(world, write(KEY, AUTOMATIC), READ)
-    world.script(to("/v1/things/1", 303), HANG_UP)
-    got = await world.ask(session, **POST)
-    assert world.facts(got)[1:] == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "backoff")
-    await world.later(60)
+    world.script(to("/v1/things/1", 303), HANG_UP, answer(200))
+    call = world.call(session, **POST)
+    await world.settle()
+    await world.later(2)
     assert len(world.wire.exchanges) == 2
+    assert world.facts(await call)[1:] == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "backoff")
 
 
 # -- what an operation with hops came to, from its facts alone
