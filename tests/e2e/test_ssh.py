@@ -5,6 +5,7 @@ The server keeps no log of its own here that a test could trust; each command le
 
 from __future__ import annotations
 
+import hashlib
 import json
 import subprocess
 from collections.abc import Iterator
@@ -90,6 +91,20 @@ def test_the_end_of_a_command_decides(
         envelope = answer(agent, "ssh.exec", {"host": "web", "command": command})
     assert (facts(envelope)["outcome"], facts(envelope)["retry"]) == (outcome, retry), envelope
     assert (envelope["ssh"]["exit_status"], envelope["ssh"]["exit_signal"]) == (exit_status, signal)
+
+
+@pytest.mark.parametrize(("full", "empty", "where"), [("stdout", "stderr", ""), ("stderr", "stdout", " >&2")])
+def test_output_over_the_cap_is_drained_to_its_end(reached: Reached, full: str, empty: str, where: str) -> None:
+    """F15: all on one stream, nothing on the other."""
+    sent, kept = 64 * 1024 * 1024, 32 * 1024 * 1024
+    with reached.broker.agent() as agent:
+        envelope = answer(agent, "ssh.exec", {"host": "web", "command": f"head -c {sent} /dev/zero{where}"})
+    assert (facts(envelope)["code"], envelope["ssh"]["exit_status"]) == ("REMOTE_RESULT", 0), envelope
+    body = envelope["ssh"][full]
+    assert (body["bytes"], body["truncated_at"], body["complete"]) == (sent, kept, False)
+    assert body["sha256"] == hashlib.sha256(bytes(sent)).hexdigest()
+    assert (envelope["ssh"][empty]["bytes"], envelope["ssh"][empty]["complete"]) == (0, True)
+    assert envelope["evidence"]["completion"] == "exit+eof+close"
 
 
 def test_a_repeat_of_an_operation_runs_nothing(reached: Reached) -> None:
