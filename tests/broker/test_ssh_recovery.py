@@ -283,3 +283,34 @@ async def test_a_marker_settles_what_was_cancelled(world: Any) -> None:
     later = await world.get(host.session, running)
     assert world.facts(later)[1:] == ("committed", "REMOTE_RESULT", "never")
     assert later["evidence"]["completion"] == "marker+eof+close"
+
+
+async def test_the_operation_id_goes_behind_the_command_and_a_repeat_sends_the_same(world: Any) -> None:
+    host = await Host(world).made(effect='idempotent = "name"')
+    await world.adopt(CONTRACT.format(rest="", effect='idempotent = "name"').replace("env:OP", "arg:--op"))
+    host.script(LOST)
+    got = await host.run()
+    sent = b"release 7 --op op-1"
+    assert (host.wire.requests[0].command, host.wire.requests[0].env) == (sent, ())
+    assert got["evidence"]["target"]["command"] == sent.decode()
+    again = await host.run()
+    assert again["invocation_id"] == got["invocation_id"], "it is the same operation by what was asked"
+    await world.restart()
+    host.session = world.session()
+    host.script(LOST)
+    second = await host.retry(got)
+    assert second["evidence"]["fingerprint"] == got["evidence"]["fingerprint"]
+    assert host.wire.requests[0].command == sent
+    world.broker.core.spool.drop(second["invocation_id"])
+    host.script(result())
+    third = await host.retry(second, request=ASK)
+    assert world.facts(third)[1] == "committed"
+    assert host.wire.requests[0].command == sent
+
+
+async def test_a_command_with_no_place_for_the_operation_id_is_refused(world: Any) -> None:
+    host = await Host(world).made()
+    await world.adopt(CONTRACT.format(rest="", effect="").replace("env:OP", "arg:--op"))
+    host.script()
+    refused = await host.run(command="release 7; true")
+    assert (world.facts(refused)[2], refused["error"]["field"]) == ("INVALID_REQUEST", "command")

@@ -83,6 +83,19 @@ setup = 1
 mode = "never"
 """
 
+ARGUMENT = """id = "hosts.argument"
+[match]
+kind = "ssh"
+host = "*"
+command = "echo planted *"
+[effect]
+kind = "write"
+[correlation]
+operation = "arg:--op="
+[approval]
+mode = "never"
+"""
+
 READ = """id = "hosts.read"
 [match]
 kind = "ssh"
@@ -161,7 +174,7 @@ def _set_up(home: Home, world: World, sshd: Sshd, relay: Relay, scripted: Peer, 
     add_host(home, "barred", "127.0.0.1", port=sshd.port, user=USER, host_key=host_key, credential="stranger")
     theirs = HostKey.of(scripted.host_keys[0].asbytes()).line
     add_host(home, "refusing", "127.0.0.1", port=scripted.port, user=USER, host_key=theirs)
-    adopt(home, [ANYTHING + "[retry]\nsetup = 1\n", READ, RELEASE.format(tool=tool)])
+    adopt(home, [ANYTHING + "[retry]\nsetup = 1\n", READ, ARGUMENT, RELEASE.format(tool=tool)])
 
 
 # -- cut at any point
@@ -377,6 +390,15 @@ def test_a_command_that_outlives_its_connection_is_settled_by_its_status_command
 
 def effects(stage: Stage) -> list[str]:
     return (state_of(stage) / "effects").read_text().split()
+
+
+def test_the_operation_id_reaches_the_command_as_an_option(stage: Stage) -> None:
+    operation_id = new_operation()
+    envelope = stage.run("near", "echo planted 'a  b'", operation_id=operation_id)
+    assert envelope["ssh"]["stdout"]["text"] == f"planted a  b --op={operation_id}\n"
+    assert envelope["evidence"]["target"]["command"] == f"echo planted 'a  b' --op={operation_id}"
+    refused = facts(stage.run("near", "echo planted a | cat"))
+    assert (refused["code"], refused["field"]) == ("INVALID_REQUEST", "command")
 
 
 def test_a_missing_mark_permits_a_start_where_the_command_guarantees_what_it_means(stage: Stage) -> None:

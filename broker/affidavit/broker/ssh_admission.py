@@ -1,7 +1,7 @@
 """Admission of commands: the checks of `ssh.exec` in their order, and everything that is bound if it passes (R8, R14).
 
 The order is that of `admission`: operation id, state, host entry with its credential, contract, key, effect, limits.
-`admit_ssh_repeat` binds a further invocation of the same operation, with the variables that were planted before.
+`admit_ssh_repeat` binds a further invocation of the same operation, with what was planted before.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from affidavit.broker.approval import mode_of
 from affidavit.broker.bound import SshBound
 from affidavit.broker.card import SSH, Notice, NoticeKind
 from affidavit.broker.contract import Contract, Standing, answers
+from affidavit.broker.contract.argument import with_argument
 from affidavit.broker.contract.model import PlaceKind
 from affidavit.broker.fingerprint import (
     Headers,
@@ -73,7 +74,9 @@ class _Checked:
     effect_digest: str
     unresolved: Invocation | None
     repeats: Invocation | None = None
-    """The record that this repeats; then the operation id is planted already."""
+    """The record that this repeats."""
+    planted: SpooledCommand | None = None
+    """Of a repeat: the command as it went out before, the operation id planted."""
 
 
 def admit_ssh(core: Core, session: Session, ask: SshAsk) -> Admitted | Joined | Replayed:
@@ -136,6 +139,7 @@ def admit_ssh_repeat(
         effect_digest=record.effect_digest or "",
         unresolved=unresolved_elsewhere(core, record, ask.acknowledge_unresolved),
         repeats=record,
+        planted=request,
     )
     bound = as_repeat(_bind(core, checked), record, unsafe=unsafe)
     return ask, admitted(core, session, checked.at, bound, may_ask=may_ask)
@@ -146,9 +150,9 @@ def planted_command(core: Core, ask: SshAsk, record: Invocation) -> SpooledComma
     assert core.contracts is not None
     entry = _hops(core, ask)[-1].entry.name
     contract = core.contracts.set.match_command(entry, ask.command)
-    return SpooledCommand(
-        entry, ask.command, _with_id(ask.env, contract, record.operation_id or OperationId("")), ask.stdin
-    )
+    operation_id = record.operation_id or OperationId("")
+    command = _with_argument(core, ask.command, contract, operation_id)
+    return SpooledCommand(entry, command, _with_id(ask.env, contract, operation_id), ask.stdin)
 
 
 def way_to(core: Core, record: Invocation) -> tuple[Hop, ...]:
@@ -180,7 +184,7 @@ def _asked_again(core: Core, record: Invocation, request: SpooledCommand) -> Ssh
         host=request.host,
         user=None,
         port=None,
-        command=request.command,
+        command=str(asked.get("command", request.command)),
         stdin=request.stdin,
         has_stdin=bool(request.stdin),
         stream=False,
@@ -250,6 +254,7 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
     ask, contract = checked.ask, checked.contract
     *jumps, target = map(hop_bound, checked.hops)
     credential = checked.hops[-1].credential
+    command = _command(core, checked)
     idempotent = contract.idempotent()
     attempts = 1 if ask.stream else attempts_of(core, checked.before, contract)
     return SshBound(
@@ -288,14 +293,14 @@ def _bind(core: Core, checked: _Checked) -> SshBound:
         retry_of=_before(checked),
         notices=_notices(core, checked),
         tick=TICK if checked.unresolved is not None else None,
-        shown={"kind": "ssh", "host": target.entry, "command": ask.command},
+        shown={"kind": "ssh", "host": target.entry, "command": command},
         contract=contract,
         read_for=ask.read_for,
         repeats=0 if ask.live else repeats_of(checked.before, contract, attempts, safe=idempotent is True),
         host=target.entry,
         hop=target,
         jumps=tuple(jumps),
-        command=ask.command,
+        command=command,
         stdin=_stdin(ask),
         env=_env(checked),
         exits={each.status: ExitMeaning(each.outcome, each.retry) for each in contract.verdict.exit},
@@ -330,10 +335,25 @@ def _marker(checked: _Checked) -> str | None:
     return marker.fill({"operation_id": str(checked.operation_id)}, str) if marker is not None else None
 
 
+def _command(core: Core, checked: _Checked) -> str:
+    """The command that goes out."""
+    if checked.planted is not None:
+        return checked.planted.command
+    return _with_argument(core, checked.ask.command, checked.contract, checked.operation_id)
+
+
+def _with_argument(core: Core, command: str, contract: Contract, operation_id: OperationId) -> str:
+    """The command, and behind it the operation id where the contract names an option for it (R63)."""
+    place = contract.correlation.operation if contract.correlation else None
+    if place is None or place.kind is not PlaceKind.ARG:
+        return command
+    return with_argument(command, place.name, operation_id, core.limits)
+
+
 def _env(checked: _Checked) -> Headers:
     """The variables that go out."""
-    if checked.repeats is not None:
-        return checked.ask.env
+    if checked.planted is not None:
+        return checked.planted.env
     return _with_id(checked.ask.env, checked.contract, checked.operation_id)
 
 

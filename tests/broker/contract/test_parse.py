@@ -252,6 +252,8 @@ def test_everything_over_ssh() -> None:
     assert ssh.effect_terms.completion == Completion(
         CompletionKind.MARKER, marker=Template("live {operation_id}", ("operation_id",))
     )
+    by_option = contract(SSH.replace("env:RELEASE_ID", "arg:--release-id="))
+    assert by_option.correlation == Correlation(None, Place(PlaceKind.ARG, "--release-id="))
     unnamed = contract(SSH.replace('marker = "live {operation_id}"\n', ""))
     assert unnamed.effect_terms.completion.marker == Template("{operation_id}", ("operation_id",))
     assert ssh.correlation == Correlation(None, Place(PlaceKind.ENV, "RELEASE_ID"))
@@ -537,6 +539,8 @@ def test_refused_below_the_effect(added: str, key: str, line: int, says: str) ->
         (SSH.replace("live {", "{correlation_id} {"), "effect.marker", 11, "other than {operation_id}"),
         (SSH.replace("live {", "live\\n{"), "effect.marker", 11, "cannot be seen"),
         (SSH.replace("env:RELEASE_ID", "/op"), "correlation.operation", 13, 'Write "env:NAME"'),
+        (SSH.replace("env:RELEASE_ID", "arg:op"), "correlation.operation", 13, "not a JSON pointer"),
+        (SSH.replace("env:RELEASE_ID", "arg:--"), "correlation.operation", 13, "not a JSON pointer"),
         (SSH.replace("status = 3", "status = 75"), "verdict.exit[1]", 15, "75 again"),
         (SSH.replace("status = 3", "status = 256"), "verdict.exit[1].status", 15, "from 0 to 255"),
         (SSH.replace('host = "web-*"', 'host = ""'), "match.host", 5, "not a host"),

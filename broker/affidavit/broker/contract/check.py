@@ -70,8 +70,9 @@ def _effect(values: Mapping[str, Any]) -> Iterator[Fault]:
 
 def _correlation(values: Mapping[str, Any]) -> Iterator[Fault]:
     operation = values["correlation"] and values["correlation"]["operation"]
-    if operation and (operation.kind is PlaceKind.ENV) is not (values["match"]["kind"] == SSH):
-        fix = 'Write "env:NAME".' if values["match"]["kind"] == SSH else 'Write a JSON pointer or "header:NAME".'
+    if operation and (operation.kind in (PlaceKind.ENV, PlaceKind.ARG)) is not (values["match"]["kind"] == SSH):
+        over_ssh = values["match"]["kind"] == SSH
+        fix = 'Write "env:NAME" or "arg:--NAME".' if over_ssh else 'Write a JSON pointer or "header:NAME".'
         yield Fault(("correlation", "operation"), f"is no place in a request over {values['match']['kind']}", fix)
 
 

@@ -342,9 +342,14 @@ def _header_or_pointer(value: Any) -> Place:
     return Place(PlaceKind.POINTER, _pointer(value))
 
 
+_ARG = re.compile(r"arg:(--?[A-Za-z0-9][A-Za-z0-9-]{0,63}=?)")
+
+
 def _operation_place(value: Any) -> Place:
     if env := _ENV.fullmatch(_text(value)):
         return Place(PlaceKind.ENV, env[1])
+    if arg := _ARG.fullmatch(_text(value)):
+        return Place(PlaceKind.ARG, arg[1])
     place = _header_or_pointer(value)
     if not place.name:
         raise Wrong("names the whole document; an id needs a field")
@@ -517,7 +522,9 @@ HEADER_PLACE = Leaf('"header:NAME"', _header_place)
 POINTER = Leaf('a JSON pointer, such as "/status", or "" for the whole document', _pointer)
 INNER_POINTER = Leaf('a JSON pointer to a field, such as "/idempotency_key"', _inner_pointer)
 HEADER_OR_POINTER = Leaf('a JSON pointer or "header:NAME"', _header_or_pointer)
-OPERATION_PLACE = Leaf('a JSON pointer to a field, "header:NAME" or, for ssh, "env:NAME"', _operation_place)
+OPERATION_PLACE = Leaf(
+    'a JSON pointer to a field, "header:NAME" or, for ssh, "env:NAME" or "arg:--NAME"', _operation_place
+)
 SCALAR = Leaf("a text, a number, true or false", _scalar)
 STATUS = whole(200, 599)
 REFUSING_STATUS = whole(400, 599)

@@ -58,11 +58,13 @@ class PlaceKind(StrEnum):
     HEADER = "header"
     QUERY = "query"
     ENV = "env"
+    ARG = "arg"
+    """An option behind a command."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Somewhere in a request or an answer: a JSON pointer, or the name of a header, parameter or variable."""
+    """Somewhere in a request or an answer: a JSON pointer, or the name of a header, parameter, variable or option."""
 
     kind: PlaceKind
     name: str
