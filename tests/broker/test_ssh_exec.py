@@ -196,6 +196,15 @@ async def test_a_second_cancel_sends_nothing_more(host: Any) -> None:
     assert running.wire.exchanges[0].signals == []
 
 
+async def test_a_command_that_was_signalled_before_is_cancelled_at_once_all_the_same(host: Any) -> None:
+    """Broken input has recorded the one CANCEL_ASKED already."""
+    running = await Running(host, Accept()).begun()
+    assert await host.broker.core.may_end(running.invocation_id, "TERM")
+    cancelled = await running.cancel("TERM")
+    assert host.facts(cancelled)[2] == "CALLER_CANCELLED"
+    assert running.wire.exchanges[0].signals == []
+
+
 async def test_a_signal_whose_record_cannot_be_made_is_not_sent(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     running = await Running(host, Accept()).begun()
 

@@ -400,24 +400,24 @@ class AgentSide:
             return self._answer(inv.invocation_id, session)
         if not self._core.desk.end(inv.invocation_id, CardEnd.CALLER_CANCELLED):
             stopped = live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, inv.phase)))
-            if not stopped and live.crossed and not inv.cancel_asked:
-                await self._cancel(live, session, signal)
+            if not stopped and live.crossed:
+                if not inv.cancel_asked:  # by a cancel before, or as the command's input broke off
+                    await self._cancel_asked(live, ev.CancelAsked(session.session_id, signal))
+                live.cancelled = True
+                live.poke()
         await live.finished.wait()
         return self._answer(inv.invocation_id, session)
 
-    async def _cancel(self, live: Live, session: Session, signal: str | None) -> None:
-        """Record that this was asked, send the signal if there is one, and have the engine end it."""
-        asked = ev.CancelAsked(session.session_id, signal)
+    async def _cancel_asked(self, live: Live, asked: ev.CancelAsked) -> None:
+        """Record it, and then send the signal if there is one. What cannot be recorded is not done."""
+        signalled = asked.signal is not None
         try:
-            _, receipt = self._core.projection.record(live.invocation_id, asked, barrier=signal is not None)
-            if signal is not None:
+            _, receipt = self._core.projection.record(live.invocation_id, asked, barrier=signalled)
+            if asked.signal is not None:
                 await receipt.durable()
-                live.signal_sent = live.work.signal(signal)
+                live.signal_sent = live.work.signal(asked.signal)
         except JournalPoisoned:
-            live.signal_sent = False if signal is not None else None  # What cannot be recorded is not done.
-        finally:
-            live.cancelled = True
-            live.poke()
+            live.signal_sent = False if signalled else None
 
     async def _leave_job(self, inv: Invocation, session: Session) -> Json:
         """A job is cancelled by nobody here: the caller gets its verdict, and the job is followed as before."""
