@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -128,6 +129,13 @@ class Broker:
         with self.operator() as operator:
             pid: int = operator.peer_pid
             return pid
+
+    @property
+    def most_memory(self) -> int:
+        """Bytes that it has held at most so far."""
+        line = re.search(r"VmHWM:\s*(\d+) kB", Path(f"/proc/{self.pid}/status").read_text())
+        assert line is not None
+        return int(line[1]) * 1024
 
     @property
     def serving(self) -> bool:

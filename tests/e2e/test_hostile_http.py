@@ -7,6 +7,7 @@ unless a case says otherwise. What matters most: `rejected` and `not_attempted` 
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import itertools
 import re
@@ -17,7 +18,7 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.broker.wire.answers import BOMB, BROKEN, CODED, CUT, OPEN_ENDED
+from tests.broker.wire.answers import BOMB, BOMB_BYTES, BROKEN, CODED, CUT, OPEN_ENDED
 from tests.broker.wire.peer import (
     Call,
     Script,
@@ -573,9 +574,12 @@ async def test_a_whole_answer(here: Ground, name: str) -> None:
 async def test_a_body_that_does_not_decode(here: Ground, name: str) -> None:
     coding, data = CODED[name]
     headers = b"Content-Encoding: " + coding + b"\r\n"
+    before = here.broker.most_memory
     played = await played_as(here, Case(replies_and_stays(answer(data, headers=headers)), committed()))
     assert (played.body["sha256"], played.body["bytes"]) == (hashlib.sha256(data).hexdigest(), len(data))
-    if data is not BOMB:
+    if data is BOMB:
+        assert here.broker.most_memory - before < BOMB_BYTES / 2
+    else:
         assert played.body["undecodable"]
 
 
@@ -616,6 +620,32 @@ async def test_a_kept_connection_that_dies_under_a_read_is_not_made_up_for(here:
         assert second.envelope["evidence"]["connection"]["reused"] is True
         (call,) = peer.calls
         assert call.received.count(b"GET /kept ") == 2
+
+
+@pytest.mark.parametrize("said_there", [answer(b"", "408 Request Timeout"), b"", b"\0"], ids=["408", "nothing", "junk"])
+async def test_a_kept_connection_that_its_peer_has_ended_is_not_used(here: Ground, said_there: bytes) -> None:
+    """What waits on it answers nothing (RFC 9110, 15.5.9), and no read goes out there to be lost."""
+    first_is_done, ended = asyncio.Event(), asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.next_request()
+        await call.send(answer(b"fine"))
+        if call is peer.calls[0]:
+            await first_is_done.wait()
+            await call.send(said_there)
+            await call.fin()
+            ended.set()
+        await call.hold()
+
+    async with here.peer(script) as peer:
+        params = {"url": here.url("plain", "/ended"), "method": "GET"}
+        assert (await here.seen(await here.asked(params))).said == committed()
+        first_is_done.set()
+        await ended.wait()
+        second = await here.seen(await here.asked(params))
+        assert second.said == committed()
+        assert second.envelope["evidence"]["connection"]["reused"] is False
+        assert [call.received.count(b"GET /ended ") for call in peer.calls] == [1, 1]
 
 
 # After the line: answers that come too early

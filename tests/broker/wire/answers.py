@@ -144,7 +144,8 @@ OPEN_ENDED = b"HTTP/1.1 200 OK\r\n\r\nwhole?"
 _GZIP = zlib.compressobj(wbits=31)
 ZIPPED = _GZIP.compress(b"hello" * 100) + _GZIP.flush()
 _BOMB = zlib.compressobj(wbits=31)
-BOMB = _BOMB.compress(bytes(50 * 1024 * 1024)) + _BOMB.flush()
+BOMB_BYTES = 50 * 1024 * 1024
+BOMB = _BOMB.compress(bytes(BOMB_BYTES)) + _BOMB.flush()
 
 CODED: dict[str, tuple[bytes, bytes]] = {
     "h60 truncated": (b"gzip", ZIPPED[:-6]),
