@@ -15,6 +15,7 @@ import commit_goals
 import journal_goals
 import result_goals
 import rpc_goals
+import ssh_goals
 from arena import Arena, directory, file_system, load
 from effort import FULL, QUICK, Effort, progress
 from goals import Finding, table
@@ -31,6 +32,7 @@ OF_JOURNAL: dict[str, Callable[[Path, Effort], list[Finding]]] = {
 OF_ARENA: dict[str, Callable[[Arena, Effort], list[Finding]]] = {
     "P2": commit_goals.p2,
     "P5": call_goals.p5,
+    "P7": ssh_goals.p7,
 }
 """Measured on brokers that they start themselves; what needs another peer or wire belongs here."""
 

@@ -26,6 +26,9 @@ class Effort:
     result_bytes: int
     """Of the result of P12."""
     result_rounds: int
+    commands: int
+    push_bytes: int
+    pushes: int
 
 
 FULL = Effort(
@@ -41,6 +44,9 @@ FULL = Effort(
     large_results=10,
     result_bytes=1024 * 1024 * 1024,
     result_rounds=3,
+    commands=100,
+    push_bytes=200 * 1024 * 1024,
+    pushes=5,
 )
 QUICK = Effort(
     commits=100,
@@ -55,6 +61,9 @@ QUICK = Effort(
     large_results=3,
     result_bytes=128 * 1024 * 1024,
     result_rounds=3,
+    commands=20,
+    push_bytes=32 * 1024 * 1024,
+    pushes=3,
 )
 
 

@@ -66,7 +66,7 @@ class Sshd:
             f"ListenAddress 127.0.0.1:{self.port}\nHostKey {self.host_key}\nPidFile none\nStrictModes no\n"
             f"AuthorizedKeysFile {authorized}\nPermitRootLogin yes\nPasswordAuthentication no\n"
             f"KbdInteractiveAuthentication no\nUsePAM no\nPrintMotd no\nPrintLastLog no\nLogLevel ERROR\n"
-            f"MaxStartups 100\n"
+            f"MaxStartups 100\nSetEnv HOME={self.home}\n"  # where no start-up file of a shell takes its time
         )
         self._listen()
         return self
