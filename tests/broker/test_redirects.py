@@ -280,6 +280,36 @@ async def test_another_contract_at_the_new_place_has_its_own_word(world: Any) ->
     assert got["evidence"]["redirect"]["why"] == "1 were followed, and no more may be."
 
 
+async def test_each_hop_has_its_own_way_out(world: Any) -> None:
+    """R21: which observer stood between is recorded of each exchange by itself."""
+    session = await begun(world, READ, OPEN_READ)
+    await world.broker.operator.proxy_set(
+        "https://proxy.example.com:3128",
+        credential=None,
+        no_proxy=("files.example.net",),
+        trusted=False,
+        passphrase=bytearray(PASSPHRASE),
+    )
+    through = Cross(resolved_by="proxy", proxy="https://proxy.example.com:3128")
+    world.script((through, *to("https://files.example.net/x")[1:]), answer(200))
+    got = await world.ask(session, **GET)
+    first = await world.get(session, got["evidence"]["refers_to"])
+    assert [way.proxy is None for way in world.wire.ways] == [False, True]
+    assert first["evidence"]["resolved_by"] == "proxy"
+    assert "resolved_by" not in got["evidence"]
+
+
+async def test_no_redirect_leads_to_a_token_service(world: Any) -> None:
+    session = await begun(world, READ, OPEN_READ)
+    words = {"name": "oauth", "kind": "oauth2", "targets": ["https://other.example.com/**"], "client_id": "c-1"}
+    await world.broker.operator.credential_add(
+        words | {"token_url": "https://files.example.net/token"}, bytearray(b"client-secret"), bytearray(PASSPHRASE)
+    )
+    world.script(to("https://files.example.net/token"))
+    got = await world.ask(session, **GET)
+    assert got["evidence"]["redirect"]["code"] == "TARGET_BLOCKED"
+
+
 async def test_a_read_does_not_become_a_write(world: Any) -> None:
     deed = OPEN_READ.replace("read", "write").replace("test.files", "test.deed")
     session = await begun(world, READ, deed)

@@ -78,6 +78,19 @@ def test_the_step_after_an_unknown_is_the_look_up(look_up: dict[str, Any], step:
     assert words.next_step({**UNKNOWN, "evidence": evidence}) == step
 
 
+def test_the_step_after_a_hop_is_its_own(cli: Cli) -> None:
+    """It refers to the exchange whose redirect it follows; its result and its look-up are its own."""
+    evidence = {**UNKNOWN["evidence"], "refers_to": "act_before"}
+    undelivered = {**FACTS, "phase": "result_delivery", "outcome": "committed", "retry": "fetch_result"}
+    assert words.next_step({**UNKNOWN, "error": undelivered, "evidence": evidence}) == f"affidavit result fetch {ACT}"
+    looking = {**FACTS, "outcome": "unknown", "retry": "reconcile"}
+    step = words.next_step({**UNKNOWN, "error": looking, "evidence": evidence})
+    assert step == "Look first: GET https://a.example/v1?ref=op_1"
+    refused = {**FACTS, "outcome": "rejected", "retry": "reconcile"}
+    step = words.next_step({**UNKNOWN, "error": refused, "evidence": evidence})
+    assert step == "Look first: affidavit action show act_before"
+
+
 def failed(envelope: dict[str, Any]) -> dict[str, Any]:
     return {"error": {"code": -32001, "message": "m", "data": envelope}}
 

@@ -28,6 +28,14 @@ def explained(params: Mapping[str, Any]) -> dict[str, Any]:
     return {"result": explain(ContractSet(built_in()), params["method"], target)}
 
 
+def test_redirects_are_told_where_they_are_followed(cli: Cli, broker: ScriptedBroker) -> None:
+    told = explained({"method": "GET", "url": "https://api.example.com/"})["result"]
+    broker.answers("contract.explain", {"result": {**told, "redirects": 2}}, {"result": told})
+    words = ("contract", "explain", "GET", "https://api.example.com/")
+    assert "Redirects: followed, 2 at most" in cli(*words).text.splitlines()
+    assert "Redirects" not in cli(*words).text
+
+
 def test_three_answers_for_urls_that_agents_call(cli: Cli, broker: ScriptedBroker) -> None:
     broker.answers("contract.explain", explained)
     commands = [line[2:] for line in TRANSCRIPT.read_text().splitlines() if line.startswith("$ ")]
