@@ -300,7 +300,7 @@ def claims(members: list[Envelope], arrived: tuple[int, int]) -> Iterator[str]:
         yield "the redirect's record says otherwise"
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("method", ["GET", "POST"])
 def test_a_kill_at_any_point_of_a_hop(
     method: str, new_home: Callable[[], Home], world: World, other: Target, go: str
