@@ -170,13 +170,10 @@ class Ground:
         with self.broker.agent() as agent:
             return answer(agent, "http.request", {**given, **params})
 
-    def recorded(self, envelope: Envelope) -> tuple[Mapping[str, Any], ...]:
-        """The records of an invocation, of which a new connection is told the same as the call was."""
+    def look(self, envelope: Envelope) -> Envelope:
+        """What is told of an invocation now, with its records, on a connection of its own."""
         with self.broker.agent() as agent:
-            named = {"invocation_id": envelope["invocation_id"], "events": True}
-            found = answer(agent, "action.get", named)
-        assert facts(found) == facts(envelope)
-        return tuple(found["events"])
+            return answer(agent, "action.get", {"invocation_id": envelope["invocation_id"], "events": True})
 
     async def play(
         self, script: Script, at: str = "plain", *, peer: Mapping[str, Any] | None = None, **params: Any
@@ -192,7 +189,10 @@ class Ground:
         return await asyncio.to_thread(self.ask, {**body, **params})
 
     async def seen(self, envelope: Envelope, *calls: Call) -> Played:
-        return Played(envelope, calls, await asyncio.to_thread(self.recorded, envelope))
+        """The records too, which say to a new connection what the call was told."""
+        found = await asyncio.to_thread(self.look, envelope)
+        assert facts(found) == facts(envelope)
+        return Played(envelope, calls, tuple(found["events"]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -43,8 +43,8 @@ from tests.e2e.hostile import (
     Prepared,
     ground,
 )
-from tests.e2e.rig import facts
-from tests.e2e.said import Said, committed, refused, rejected, stopped, unknown
+from tests.e2e.rig import facts, new_operation, until
+from tests.e2e.said import Said, committed, refused, rejected, said, stopped, unknown
 
 SHORT_S = 0.5
 """Deadline of cases that only a deadline ends."""
@@ -648,7 +648,41 @@ async def test_a_kept_connection_that_its_peer_has_ended_is_not_used(here: Groun
         assert [call.received.count(b"GET /ended ") for call in peer.calls] == [1, 1]
 
 
-# After the line: answers that come too early
+# After the line: answers that come too late, or too early
+
+
+@pytest.mark.parametrize(
+    ("data", "settled"),
+    [(answer(b"late"), committed()), (answer(b"late", "409 Conflict"), rejected()), (CHUNKED, None)],
+    ids=["committed", "rejected", "cut"],
+)
+async def test_an_answer_that_is_whole_only_after_the_deadline(here: Ground, data: bytes, settled: Said | None) -> None:
+    """The verdict is there by the deadline; what comes after it settles the record, if it is whole."""
+    told = asyncio.Event()
+
+    async def script(call: Call) -> None:
+        await call.request()
+        await call.send(data[:30])
+        await told.wait()
+        await call.send(data[30:])
+        await call.fin()
+        await call.drain()
+
+    async with here.peer(script) as peer:
+        envelope = await here.asked({"url": f"{here.url('plain')}?late={new_operation()}", **SOON})
+        (await here.seen(envelope, *peer.calls)).check(hostile.CUT, deadline_s=SHORT_S)
+        told.set()
+        await peer.calls[0].over.wait()
+        found = await asyncio.to_thread(here.look, envelope)
+        if settled is not None:
+            await asyncio.to_thread(until, lambda: said(here.look(envelope)) == settled, "it is settled")
+            found = await asyncio.to_thread(here.look, envelope)
+            assert found["http"]["body"]["text"] == "late"
+            assert found["evidence"]["source"] == "remote_response"
+        else:
+            assert said(found) == hostile.CUT
+        assert len(peer.calls) == 1
+
 
 EARLY_STATUS: dict[str, Said] = {
     "200 OK": LOST,
