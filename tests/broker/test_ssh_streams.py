@@ -80,7 +80,7 @@ async def test_the_card_says_that_input_cannot_be_shown_and_offers_no_grant(host
     call = Call(host, host.session())
     card = await host.card()
     assert card.body == b"$ git-receive-pack 'r'\n< Input is streamed and cannot be shown"
-    assert (card.scopes, call.ready.done()) == ((Scope.ONCE,), False)
+    assert (card.scopes, card.streamed, call.ready.done()) == ((Scope.ONCE,), True, False)
     await host.approve()
     stream = await call.attach()
     await stream.feed(b"pack")
@@ -223,7 +223,7 @@ async def test_outputs_alone_leave_the_input_bound(host: Any) -> None:
     wire = scripted(host, result(0, b"out", b"err"))
     call = Call(host, host.session(), stream="output", stdin="given")
     card = await host.approve()
-    assert card.body == b"$ git-receive-pack 'r'\n< given"
+    assert (card.body, card.streamed) == (b"$ git-receive-pack 'r'\n< given", False)
     stream = await call.attach()
     envelope = await call.task
     assert await outputs(stream) == {Stream.STDOUT: b"out", Stream.STDERR: b"err"}

@@ -261,6 +261,7 @@ def test_a_write_preselects_only_this_request() -> None:
 def test_what_the_card_asks_for() -> None:
     assert view(replace(cards.WRITE, mode=ApprovalMode.PASSPHRASE)).needs.passphrase
     assert view(cards.LONG).needs.long_body
+    assert view(replace(cards.NEW_KEY, streamed=True)).needs.streamed
     assert view(cards.READ).body is None
     assert view(replace(cards.WRITE, credential=None)).credential.name is None
 

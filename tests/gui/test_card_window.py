@@ -441,6 +441,18 @@ def test_a_body_of_8_mib_is_shown(play: Play) -> None:
     assert card.window.step is Step.BODY_UNREAD
 
 
+def test_a_streamed_command_needs_the_tick_whatever_was_read(play: Play) -> None:
+    body = b"$ git-receive-pack 'shop.git'\n< Input is streamed and cannot be shown"
+    card = play(replace(cards.NEW_KEY, notices=(), body=body, streamed=True))
+    card.wait(60)
+    assert card.window.bar.sentence == STEPS[Step.STREAM]
+    shown = card.window.middle.body
+    assert shown is not None
+    assert shown._unread.text().startswith("I have not read all of it: the input is streamed")
+    card.window.middle.body.unread_ticked.emit(True)
+    assert card.window.step is None
+
+
 # The passphrase
 
 

@@ -859,6 +859,7 @@ def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
         last_url=last_url(core.projection, bound),
         grant_until=after(now, core.limits.grant_s) if session_scope else None,
         repeats=bound.repeats,
+        streamed=isinstance(bound, SshBound) and bound.stdin is None,
     )
 
 

@@ -130,6 +130,8 @@ class Card:
     """Of the last call of this route that a person approved."""
     repeats: int = 0
     """How many repeats of the same request this decision approves with it; the button names them."""
+    streamed: bool = False
+    """Of a command: its input comes later, and nobody can be shown it."""
 
     @property
     def new_host_key(self) -> NewHostKey | None:

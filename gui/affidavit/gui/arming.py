@@ -20,6 +20,7 @@ class Step(Enum):
     HOST_KEY = auto()
     BODY_END = auto()
     BODY_UNREAD = auto()
+    STREAM = auto()
     PASSPHRASE = auto()
     ACTIVATE = auto()
     PAUSE = auto()
@@ -27,11 +28,16 @@ class Step(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a card asks for before it can be approved. `long_body`: a ticked box stands for having read to the end."""
+    """What a card asks for before it can be approved.
+
+    `long_body`: a ticked box stands for having read to the end. `streamed`: it must be ticked, for there is more than
+    can be read.
+    """
 
     tick: bool
     long_body: bool
     passphrase: bool
+    streamed: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +61,8 @@ def missing(needs: Needs, done: Progress) -> Step | None:
         return Step.HOST_KEY
     if not done.end_seen and not (needs.long_body and done.unread_ticked):
         return Step.BODY_UNREAD if needs.long_body else Step.BODY_END
+    if needs.streamed and not done.unread_ticked:
+        return Step.STREAM
     if needs.passphrase and not done.passphrase_given:
         return Step.PASSPHRASE
     if done.active_s is None:

@@ -44,6 +44,8 @@ class Body:
     kind: str
     raw: tuple[BodyLine, ...]
     pretty: tuple[BodyLine, ...] | None
+    streamed: bool = False
+    """There is more than this, which nobody can be shown."""
 
     @property
     def first(self) -> tuple[BodyLine, ...]:

@@ -38,6 +38,7 @@ STEPS: Final[Mapping[Step, str]] = MappingProxyType(
         Step.HOST_KEY: texts.STEP_HOST_KEY,
         Step.BODY_END: texts.STEP_BODY_END,
         Step.BODY_UNREAD: texts.STEP_BODY_UNREAD,
+        Step.STREAM: texts.STEP_STREAM,
         Step.PASSPHRASE: texts.STEP_PASSPHRASE,
         Step.ACTIVATE: texts.STEP_ACTIVATE,
         Step.PAUSE: texts.STEP_PAUSE,
@@ -185,7 +186,7 @@ def card_view(card: Card, *, now: Micros, home: str, zone: tzinfo | None = None)
     )
     shown = body(card.body) if card.body else None
     if shown is not None and card.method == SSH:
-        shown = replace(shown, kind=texts.BODY_COMMAND, pretty=None)
+        shown = replace(shown, kind=texts.BODY_COMMAND, pretty=None, streamed=card.streamed)
     scopes = tuple(_scope(card, scope, zone) for scope in card.scopes) or (_scope(card, Scope.ONCE, zone),)
     return CardView(
         invocation_id=card.invocation_id,
@@ -213,6 +214,7 @@ def card_view(card: Card, *, now: Micros, home: str, zone: tzinfo | None = None)
             tick=card.tick is not None,
             long_body=shown is not None and shown.is_long,
             passphrase=card.mode is ApprovalMode.PASSPHRASE,
+            streamed=card.streamed,
         ),
         words=_RELEASE if _releases(card) else _DISPATCH,
     )

@@ -67,9 +67,12 @@ class BodyView(QWidget):
             self._switches += forms.halves
             row.addWidget(forms)
         column.addLayout(row)
-        if body.is_long:
-            self._unread = TickBox(texts.BODY_UNREAD.format(size=size, digest=digest))
-            self._unread.setAccessibleDescription(texts.BODY_UNREAD_DESCRIPTION)
+        if body.is_long or body.streamed:
+            unread, why = texts.BODY_UNREAD, texts.BODY_UNREAD_DESCRIPTION
+            if body.streamed:
+                unread, why = texts.BODY_STREAMED, texts.BODY_STREAMED_DESCRIPTION
+            self._unread = TickBox(unread.format(size=size, digest=digest))
+            self._unread.setAccessibleDescription(why)
             self._unread.toggled.connect(self.unread_ticked)
             self._switches.append(self._unread)
             column.addWidget(self._unread)
