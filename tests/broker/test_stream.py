@@ -153,25 +153,98 @@ async def test_what_a_caller_lost_is_not_whole() -> None:
     assert not made.whole
 
 
+SECRET = b"planted-secret"
+
+
+def live(made: CallerStream) -> LiveOutput:
+    return LiveOutput(made, Forms([SECRET]))
+
+
+async def passed_on(output: LiveOutput, data: bytes, stream: Stream = Stream.STDOUT) -> None:
+    output.offer(stream, data)
+    await output.room()
+
+
+async def given(made: CallerStream) -> bytes:
+    """All that the caller is given from now on, of both outputs."""
+    made.close()
+    return b"".join([data async for _, data in _taken(made)])
+
+
 async def test_a_secret_is_redacted_wherever_it_is_cut() -> None:
     made = await attached()
-    live = LiveOutput(made, Forms([b"planted-secret"]))
+    output = live(made)
     for part in (b"a plan", b"ted-sec", b"ret b"):
-        await live.write(Stream.STDOUT, part)
-    live.finish()
-    made.close()
-    assert b"".join([data async for _, data in _taken(made)]) == b"a [redacted] b"
+        await passed_on(output, part)
+    output.finish()
+    assert await given(made) == b"a [redacted] b"
 
 
 async def test_what_may_begin_a_secret_goes_out_where_nothing_follows(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caller may have to answer it first: git's and rsync's ends would wait for each other."""
     monkeypatch.setattr(module, "HELD_S", 0.001)
     made = await attached()
-    live = LiveOutput(made, Forms([b"planted-secret"]))
-    await live.write(Stream.STDOUT, b"ready? pl")
+    output = live(made)
+    await passed_on(output, b"ready? pl")
     assert await made.take() == (Stream.STDOUT, b"ready? ")
     async with asyncio.timeout(10):
         assert await made.take() == (Stream.STDOUT, b"pl")
+
+
+async def test_the_rest_of_a_secret_whose_beginning_went_out_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "HELD_S", 0.001)
+    made = await attached()
+    output = live(made)
+    for part in (b"so: plan", b"ted-"):
+        await passed_on(output, part)
+        async with asyncio.timeout(10):
+            while output._left_s:
+                await made.take()
+    await passed_on(output, b"secret, and more")
+    output.finish()
+    assert await given(made) == b"[redacted], and more"
+
+
+async def test_what_follows_starts_the_wait_anew() -> None:
+    """An end that is held now was not there when the wait for the one before began."""
+    made = await attached()
+    output = live(made)
+    await passed_on(output, b"p")
+    first = output._timers[Stream.STDOUT]
+    await passed_on(output, b"rint pl")
+    second = output._timers[Stream.STDOUT]
+    assert first.cancelled()
+    assert second.when() > first.when()
+    await passed_on(output, b"ain\n")
+    assert second.cancelled()
+    assert not output._timers
+    output.finish()
+    assert await given(made) == b"print plain\n"
+
+
+async def test_the_other_output_does_not_start_it_anew() -> None:
+    made = await attached()
+    output = live(made)
+    await passed_on(output, b"pl")
+    due = output._timers[Stream.STDOUT].when()
+    await passed_on(output, b"progress\n", Stream.STDERR)
+    assert output._timers[Stream.STDOUT].when() == pytest.approx(due)
+    output.finish()
+
+
+async def test_while_the_caller_does_not_read_the_wait_stands_still() -> None:
+    """What follows lies unread then."""
+    made = await attached()
+    output = live(made)
+    output.offer(Stream.STDOUT, bytes(CREDIT) + SECRET[:7])
+    room = asyncio.ensure_future(output.room())
+    await turns()
+    assert (room.done(), output._timers) == (False, {})
+    assert await made.take() is not None
+    await room
+    assert list(output._timers) == [Stream.STDOUT]
+    await passed_on(output, SECRET[7:])
+    assert await given(made) == b"[redacted]"
 
 
 async def test_input_that_has_ended_goes_out_whole_after_the_verdict_too() -> None:
@@ -188,3 +261,21 @@ async def test_input_that_has_not_ended_by_the_verdict_is_broken_off() -> None:
     made.close()
     with pytest.raises(StdinBroken):
         await everything(made)
+
+
+async def test_input_whose_end_comes_after_the_verdict_is_broken_off() -> None:
+    """Parts were dropped since, so that what was fed before is not all of it."""
+    made = await attached()
+    await made.feed(b"a part")
+    made.close()
+    await made.feed(b"dropped")
+    made.end_input()
+    with pytest.raises(StdinBroken):
+        await everything(made)
+
+
+async def test_a_part_without_data_is_none() -> None:
+    made = await attached()
+    for _ in range(3):
+        await made.feed(b"")
+    assert not made._input

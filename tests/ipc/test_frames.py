@@ -10,6 +10,7 @@ from scripted_ipc import Doors, RawClient
 from affidavit.broker.stream import CREDIT, CallerStream
 from affidavit.broker.terms import SessionId
 from affidavit.broker.wire.ssh.port import StdinBroken, Stream
+from affidavit.ipc import connection
 from affidavit.ipc.frames import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT, BadFrame, FrameBuffer, frames
 
 ATTACH = {"invocation_id": "act_1"}
@@ -222,4 +223,17 @@ async def test_readiness_is_told_to_the_connection_that_asked(doors: Doors, stre
     assert (told["method"], told["params"]) == ("stream.ready", ATTACH)
     doors.broker.answer_all()
     assert "result" in await client.recv()
+    client.close()
+
+
+async def test_after_the_verdict_a_caller_that_takes_nothing_is_cut_off(
+    doors: Doors, stream: CallerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "STALL_S", 0.01)
+    client = await attached(doors)
+    while stream.unread < CREDIT:
+        stream.offer(Stream.STDOUT, bytes(FRAME_BYTES))
+    stream.close(whole=True)
+    _, still = await asyncio.wait(doors.agent._connections.values(), timeout=20)
+    assert not still
     client.close()

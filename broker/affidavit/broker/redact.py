@@ -84,13 +84,16 @@ class Redactor:
         """The rest. Nothing may be fed afterwards."""
         return self._release(self._held, len(self._held))
 
-    def _release(self, stream: bytes, decided: int) -> bytes:
-        """Redact what begins before `decided`, and hold the rest. The leftmost match wins, then the longest."""
+    def _release(self, stream: bytes, decided: int, told: int = 0) -> bytes:
+        """Redact what begins before `decided`, and hold the rest. The leftmost match wins, then the longest.
+
+        The first `told` bytes have gone out before: only what stands behind them is returned.
+        """
         if not self._forms.stand_in(stream):
             self._held = stream[decided:]
-            return stream[:decided]
+            return stream[told:decided]
         pieces: list[bytes] = []
-        at = 0
+        at = told
         matches = [(place, literal) for literal in self._forms.literals if (place := stream.find(literal)) >= 0]
         while matches:
             place, literal = min(matches, key=lambda match: match[0])
@@ -108,7 +111,13 @@ class Redactor:
 
 class LiveRedactor(Redactor):
     """Redacts one stream for a reader who answers what it reads. Only an end that may be the beginning of a form is
-    held back; where nothing follows it for a while, `flush` lets it go, or both sides would wait for each other."""
+    held back; where nothing follows it for a while, `flush` lets it go, or both sides would wait for each other. What
+    follows after all is judged together with it: the rest of a form does not go out."""
+
+    def __init__(self, forms: Forms) -> None:
+        super().__init__(forms)
+        self._told = b""
+        """What was let go last: a form may have begun in it."""
 
     @property
     def holds(self) -> bool:
@@ -116,12 +125,18 @@ class LiveRedactor(Redactor):
 
     def feed(self, data: bytes) -> bytes:
         """As `Redactor.feed`."""
-        stream = self._held + data if self._held else data
-        return self._release(stream, len(stream) - begun(stream, self._forms))
+        told = len(self._told)
+        stream = self._told + self._held + data
+        open_from = len(stream) - begun(stream, self._forms)
+        self._told = stream[open_from:told]
+        return self._release(stream, max(open_from, told), told)
 
     def flush(self) -> bytes:
         """What was held back; more may be fed afterwards."""
-        return self._release(self._held, len(self._held))
+        stream, told, before = self._told + self._held, len(self._told), self.count
+        gone = self._release(stream, len(stream), told)
+        self._told = stream if self.count == before else b""
+        return gone
 
 
 def _moved(matches: Iterable[tuple[int, bytes]], stream: bytes, at: int) -> Iterator[tuple[int, bytes]]:

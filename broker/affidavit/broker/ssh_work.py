@@ -286,8 +286,10 @@ class _Sink:
         if self._marker is not None and stream is Stream.STDOUT:
             self._marker.feed(data)
         if self._live is not None:
-            await self._live.write(stream, data)
+            self._live.offer(stream, data)
         await self._pumps[stream].write(data)
+        if self._live is not None:
+            await self._live.room()
 
     async def finish(self) -> Kept:
         """Make both durable, but for blobs. Raises FileUnwritable; then nothing is left of either."""

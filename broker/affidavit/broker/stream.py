@@ -89,6 +89,15 @@ class CallerStream:
             self._output_bytes += len(data)
             self._wake()
 
+    @property
+    def unread(self) -> int:
+        """Bytes of the output that lie here."""
+        return self._output_bytes
+
+    async def ended(self) -> None:
+        """Wait for the verdict, or until the caller is gone."""
+        await self._until(lambda: self.over or self.lost)
+
     async def room(self) -> None:
         """Wait until the caller may be given more."""
         await self._until(lambda: self._output_bytes < CREDIT or self.lost or self.over)
@@ -112,7 +121,7 @@ class CallerStream:
     async def feed(self, data: bytes) -> None:
         """Give the command a part of its input, and wait until more may be given; dropped once the action is over."""
         assert not self._input_ended, "the input has ended"
-        if self.over:
+        if self.over or not data:
             return
         self._input.append(data)
         self._input_bytes += len(data)
@@ -120,8 +129,10 @@ class CallerStream:
         await self._until(lambda: self._input_bytes < CREDIT or self.over)
 
     def end_input(self) -> None:
-        self._input_ended = True
-        self._wake()
+        """No more follows. After the verdict it is no end: parts were dropped since."""
+        if not self.over:
+            self._input_ended = True
+            self._wake()
 
     def leave(self) -> None:
         """The caller is gone. May be repeated."""
@@ -153,24 +164,49 @@ class CallerStream:
 
 
 class LiveOutput:
-    """A command's outputs on their way to the caller, redacted. Owned by the loop."""
+    """A command's outputs on their way to the caller, redacted. Owned by the loop.
+
+    What may be the beginning of a secret is held back. It is let go once nothing has followed it for HELD_S in which
+    more was asked for: between `offer` and `room` what follows may lie unread, and that time does not count.
+    """
 
     def __init__(self, stream: CallerStream, forms: Forms) -> None:
         self._stream = stream
         self._redactors = {each: LiveRedactor(forms) for each in Stream}
-        self._release: asyncio.TimerHandle | None = None
+        self._left_s: dict[Stream, float] = {}
+        """How long each output that holds an end back goes on doing so."""
+        self._timers: dict[Stream, asyncio.TimerHandle] = {}
 
-    async def write(self, stream: Stream, data: bytes) -> None:
-        """Pass on what came, and wait until more may come."""
-        self._stream.offer(stream, self._redactors[stream].feed(data))
-        if self._release is None and any(redactor.holds for redactor in self._redactors.values()):
-            self._release = asyncio.get_running_loop().call_later(HELD_S, self.finish)
+    def offer(self, stream: Stream, data: bytes) -> None:
+        """Pass on what came."""
+        self._stop()
+        redactor = self._redactors[stream]
+        self._stream.offer(stream, redactor.feed(data))
+        if redactor.holds:
+            self._left_s[stream] = HELD_S
+        else:
+            self._left_s.pop(stream, None)
+
+    async def room(self) -> None:
+        """Wait until more may come."""
         await self._stream.room()
+        loop = asyncio.get_running_loop()
+        self._timers = {each: loop.call_later(left_s, self._let_go, each) for each, left_s in self._left_s.items()}
 
     def finish(self) -> None:
-        """Let go of what is held back: nothing followed it, or nothing will."""
-        if self._release is not None:
-            self._release.cancel()
-            self._release = None
-        for stream, redactor in self._redactors.items():
-            self._stream.offer(stream, redactor.flush())
+        """Let go of what is held back: nothing will follow."""
+        self._stop()
+        for stream in Stream:
+            self._let_go(stream)
+
+    def _stop(self) -> None:
+        now = asyncio.get_running_loop().time()
+        for stream, timer in self._timers.items():
+            timer.cancel()
+            self._left_s[stream] = timer.when() - now
+        self._timers.clear()
+
+    def _let_go(self, stream: Stream) -> None:
+        self._timers.pop(stream, None)
+        self._left_s.pop(stream, None)
+        self._stream.offer(stream, self._redactors[stream].flush())

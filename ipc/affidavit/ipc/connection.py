@@ -234,7 +234,7 @@ class Connection(Generic[C]):
             self._framed = True
             try:
                 await self._write(jsonrpc.result(call.id, {"attached": True}))
-                await frames.carry(self._sock, stream, self._lines.rest())
+                await frames.carry(self._sock, stream, self._lines.rest(), stall_s=STALL_S)
             finally:
                 stream.leave()
             await self._linger()

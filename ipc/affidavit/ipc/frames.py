@@ -14,7 +14,7 @@ import asyncio
 import select
 import socket
 import struct
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 
 from affidavit.broker.stream import CallerStream
 from affidavit.broker.wire.ssh.port import Stream
@@ -60,19 +60,33 @@ class FrameBuffer:
         return channel, payload
 
 
-async def carry(sock: socket.socket, stream: CallerStream, begun: bytes) -> None:
-    """Carry a stream over an attached connection, to its end or until the caller is gone; `begun` was read already."""
-    inward = asyncio.ensure_future(_inward(sock, stream, begun))
-    outward = asyncio.ensure_future(_outward(sock, stream))
+async def carry(sock: socket.socket, stream: CallerStream, begun: bytes, *, stall_s: float) -> None:
+    """Carry a stream over an attached connection, to its end or until the caller is gone; `begun` was read already.
+
+    After the verdict the caller still gets what lies here, and is cut off when it takes nothing of it for `stall_s`.
+    """
+    inward = asyncio.ensure_future(_while_there(stream, _inward(sock, stream, begun)))
+    outward = asyncio.ensure_future(_while_there(stream, _outward(sock, stream)))
     try:
-        await asyncio.wait((inward, outward), return_when=asyncio.FIRST_COMPLETED)
-        if not outward.done() and inward.exception() is None:
-            await asyncio.wait((outward,))
+        await stream.ended()
+        unread = -1
+        while not (outward.done() or stream.lost or stream.unread == unread):
+            unread = stream.unread
+            await asyncio.wait((outward,), timeout=stall_s)
     finally:
         stream.leave()
         for each in (inward, outward):
             each.cancel()
         await asyncio.gather(inward, outward, return_exceptions=True)
+
+
+async def _while_there(stream: CallerStream, direction: Coroutine[None, None, None]) -> None:
+    """One direction. Where it fails, the caller is gone."""
+    try:
+        await direction
+    except Exception:
+        stream.leave()
+        raise
 
 
 async def _inward(sock: socket.socket, stream: CallerStream, begun: bytes) -> None:
