@@ -29,7 +29,7 @@ _HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 class Forms:
     """The literal forms of an invocation's secrets. Lives as long as the response; shows nothing of itself."""
 
-    __slots__ = ("beginnings", "cores", "literals", "longest")
+    __slots__ = ("_beginnings", "cores", "literals", "longest")
 
     def __init__(self, secrets: Sequence[bytes], injected: Sequence[bytes] = ()) -> None:
         """`secrets`: those under MIN_SECRET bytes are passed over. `injected`: whole values as they were sent."""
@@ -51,8 +51,15 @@ class Forms:
                 cores.append(form)
         self.cores = tuple(cores)
         """Those that hold no other. Where none of these stands, none of all does: half of the search."""
-        self.beginnings = frozenset(form[:size] for form in self.literals for size in _SHORT if size < len(form))
-        """Of their first bytes, those that are too short to be searched for."""
+        self._beginnings: frozenset[bytes] | None = None
+
+    @property
+    def beginnings(self) -> frozenset[bytes]:
+        """Of their first bytes, those that are too short to be searched for. Made when asked for: most never are."""
+        if self._beginnings is None:
+            made = (form[:size] for form in self.literals for size in _SHORT if size < len(form))
+            self._beginnings = frozenset(made)
+        return self._beginnings
 
     def stand_in(self, data: bytes) -> bool:
         """Whether any of them stands in `data`."""
