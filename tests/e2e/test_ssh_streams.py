@@ -479,3 +479,21 @@ def test_a_push_whose_broker_dies_is_unknown(prepared: Home, work: Path, tmp_pat
         assert home.intact()
     finally:
         home.remove()
+
+
+def test_a_broker_that_is_stopped_under_a_stream_leaves_it_to_recovery(prepared: Home, tmp_path: Path) -> None:
+    home, command = copy_of(prepared), "echo on; exec sleep 100"
+    try:
+        with home.serve() as broker, launched(home, "--stream", "web", command, stdin=subprocess.PIPE) as ran:
+            assert ran.stdout is not None
+            assert ran.stdout.readline() == b"on\n"
+            assert broker.stop() == 0
+            assert ran.stdin is not None
+            ran.stdin.close()
+            assert ran.wait(LIMIT_S) in (3, 255)
+        with home.serve() as broker:
+            found = newest(Reached(home, broker, None, tmp_path), "echo on")  # type: ignore[arg-type]
+            assert (facts(found)["outcome"], facts(found)["code"]) == ("unknown", "BROKER_RESTARTED")
+        assert home.intact()
+    finally:
+        home.remove()
