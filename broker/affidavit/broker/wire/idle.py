@@ -15,10 +15,11 @@ from affidavit.broker.wire.port import Connection
 
 IDLE_S = 30.0
 """How long one waits unused. Servers close theirs after 5 to 75 s; httpx keeps 5 s, urllib3 without limit."""
-KEPT_OF_KEY = 8
-"""As many as wait for one key: browsers open 6 to a host."""
-KEPT = 32
-"""As many as wait in all; the oldest makes room."""
+KEPT_OF_KEY = 32
+"""As many as wait for one key. They were open at one time, so this opens none that was not wanted; whoever would be the
+33rd caller at once sets up anew. httpx keeps 20 in all, browsers 6 to a host."""
+KEPT = 64
+"""As many as wait in all, as many as actions are open at most unless set otherwise; the oldest makes room."""
 
 
 @dataclass(frozen=True, slots=True)
