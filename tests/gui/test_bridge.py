@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import weakref
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -181,6 +182,28 @@ def test_an_owner_that_is_gone_hears_nothing(home: Home, bridge: Bridge, qtbot: 
 
     answer(qtbot, bridge, last)
     assert heard == []
+
+
+def test_the_brokers_thread_holds_no_window(home: Home, bridge: Bridge, qtbot: QtBot) -> None:
+    """A window whose last reference ended there would be taken apart there."""
+    started, release = threading.Event(), threading.Event()
+
+    async def slow(_api: OperatorApi) -> None:
+        started.set()
+        await asyncio.to_thread(release.wait)
+
+    owner = QObject()
+    held = weakref.ref(owner)
+    bridge.ask(owner, slow, lambda _answer: None)
+    assert started.wait(20)
+    (ticket,) = bridge._asked
+    heard: list[object] = []
+    bridge._asked[ticket] = (bridge, heard.append)
+    del owner
+    assert held() is None, "the bridge's own thread alone held it"
+    release.set()
+    qtbot.waitUntil(lambda: len(heard) == 1)
+    assert bridge._asked == {}
 
 
 def test_stop_ends_the_broker_in_order(home: Home, bridge: Bridge, qtbot: QtBot) -> None:

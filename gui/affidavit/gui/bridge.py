@@ -8,6 +8,7 @@ A refusal comes back as a value, `Refused`; no exception crosses.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import threading
 import traceback
@@ -83,8 +84,7 @@ class _RaiseAsked:
 
 @dataclass(frozen=True, slots=True)
 class _Answered:
-    owner: QObject
-    then: Callable[[Any], None]
+    ticket: int
     answer: Any
 
 
@@ -111,6 +111,9 @@ class Bridge(QObject):
         self._broker: _Opened | None = None
         self._thread: _BrokerThread | None = None
         self._status = Status()
+        self._asked: dict[int, tuple[QObject, Callable[[Any], None]]] = {}
+        """Who waits for which answer: kept here, so that no widget's last reference ends on the broker's thread."""
+        self._tickets = itertools.count()
         self._posted.connect(self._deliver, Qt.ConnectionType.QueuedConnection)
 
     @property
@@ -154,17 +157,19 @@ class Bridge(QObject):
 
         `secrets` are overwritten once the call has ended, however it ended, also if it never began.
         """
+        ticket = next(self._tickets)
+        self._asked[ticket] = (owner, then)
         if self._broker is None:
             _wipe(secrets)
-            self._posted.emit(_Answered(owner, then, GONE))
+            self._posted.emit(_Answered(ticket, GONE))
             return
-        work = self._answered(self._broker.api, owner, call, then, secrets)
+        work = self._answered(self._broker.api, ticket, call, secrets)
         try:
             asyncio.run_coroutine_threadsafe(work, self._broker.loop)
         except RuntimeError:  # The loop was closed between our last message and now.
             work.close()
             _wipe(secrets)
-            self._posted.emit(_Answered(owner, then, GONE))
+            self._posted.emit(_Answered(ticket, GONE))
 
     def tell(self, notice: Callable[[OperatorApi], None]) -> None:
         """Run a call that has no answer on the broker's loop; without a broker nothing happens."""
@@ -181,9 +186,8 @@ class Bridge(QObject):
     async def _answered(
         self,
         api: OperatorApi,
-        owner: QObject,
+        ticket: int,
         call: Callable[[OperatorApi], Awaitable[T]],
-        then: Callable[[Answer[T]], None],
         secrets: Sequence[bytearray],
     ) -> None:
         answer: Answer[T] = GONE
@@ -200,12 +204,13 @@ class Bridge(QObject):
             answer = Refused("internal", texts.INTERNAL)
         finally:
             _wipe(secrets)
-            self._posted.emit(_Answered(owner, then, answer))
+            self._posted.emit(_Answered(ticket, answer))
 
     @Slot(object)
     def _deliver(self, message: object) -> None:
         match message:
-            case _Answered(owner, then, answer):
+            case _Answered(ticket, answer):
+                owner, then = self._asked.pop(ticket)
                 if shiboken6.isValid(owner):
                     then(answer)
             case Status():

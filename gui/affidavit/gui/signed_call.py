@@ -48,7 +48,8 @@ class SignedCall(SignWindow):
 
     @Slot(object)
     def _give(self, passphrase: bytearray) -> None:
-        self._bridge.ask(self, lambda api: self._call(api, passphrase), self._answered, secrets=(passphrase,))
+        call = self._call  # not `self`: the broker's thread holds no window
+        self._bridge.ask(self, lambda api: call(api, passphrase), self._answered, secrets=(passphrase,))
 
     def _answered(self, answer: Answer[Json]) -> None:
         if isinstance(answer, Refused):

@@ -13,7 +13,7 @@ from affidavit.broker.api import Json
 from affidavit.broker.terms import InvocationId
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import unknown_view
-from affidavit.gui.bridge import Answer, Bridge, Done, Refused
+from affidavit.gui.bridge import Answer, Bridge, Refused
 from affidavit.gui.second_look import SecondLook
 from affidavit.gui.status import Status
 from affidavit.gui.theme import FocusRing, TextStyle
@@ -197,15 +197,17 @@ class UnknownWindow(QWidget):
         statement = look.statement
         if not unknown_view.signable(statement, self._envelopes.get(statement.invocation_id)):
             self._bridge.ask(
-                look,
+                self,
                 lambda api: api.action_get(statement.invocation_id),
-                lambda answer: self._overtaken(look, answer),
+                lambda answer: self._overtaken(statement, answer),
             )
 
-    @staticmethod
-    def _overtaken(look: SecondLook, answer: Answer[Json]) -> None:
-        if isinstance(answer, Done) and not look.bar.busy and not unknown_view.signable(look.statement, answer.value):
-            look.overtaken(unknown_view.overtaken(look.statement, answer.value))
+    def _overtaken(self, statement: Statement, answer: Answer[Json]) -> None:
+        look = self._look
+        if look is None or look.statement is not statement or look.bar.busy or isinstance(answer, Refused):
+            return
+        if not unknown_view.signable(statement, answer.value):
+            look.overtaken(unknown_view.overtaken(statement, answer.value))
 
     @Slot()
     def _look_closed(self) -> None:
