@@ -10,6 +10,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,13 @@ from tests.broker.wire.ssh.peer import HOST_KEY, OTHER_KEY, PASSWORD, Access, Ca
 from tests.broker.wire.ssh.test_hostile import VIOLATIONS
 from tests.e2e.conftest import World
 from tests.e2e.hosts import ANYTHING, add_host, adopt
-from tests.e2e.rig import Broker, Envelope, answer, copy_of, facts, new_operation, until
+from tests.e2e.rig import Broker, Envelope, Home, answer, copy_of, facts, new_operation, until
 from tests.e2e.said import Said, committed, refused, said, stopped, unknown
 
 from affidavit.broker.wire.ssh.channel import WINDOW, Kind
 from affidavit.broker.wire.ssh.fields import string, uint32
 from affidavit.broker.wire.ssh.port import HostKey
-from affidavit.ipc.client import Client
+from affidavit.ipc.client import Client, ConnectionLost
 
 Step = Callable[[Call], object]
 DEADLINE_S = 2.0
@@ -335,27 +336,42 @@ def line_of(key: paramiko.PKey) -> str:
 
 
 @pytest.fixture(scope="module")
-def reached(world: World) -> Iterator[Reached]:
+def peer() -> Iterator[Peer]:
+    with Peer(Call.hold) as peer:
+        yield peer
+
+
+@pytest.fixture(scope="module")
+def prepared(world: World, peer: Peer) -> Iterator[Home]:
+    """A home that knows the peer. Nothing serves it."""
     home = copy_of(world.template)
     try:
-        with Peer(Call.hold) as peer:
-            credential = ("credential", "add", "key", "--kind", "ssh-password", "--target", "127.0.0.1")
-            made = [
-                home.operate(*credential, "--target", "no-such-name.invalid", secret=PASSWORD.decode()),
-                home.operate("settings", "set", "limit.actions_burst", "1000"),
-            ]
-            assert [ran.status for ran in made] == [0, 0], made
-            closed = world.setting.closed_port
-            add_host(home, "peer", "127.0.0.1", port=peer.port, user="someone", host_key=line_of(HOST_KEY))
-            add_host(home, "marked", "127.0.0.1", port=peer.port, user="third", host_key=line_of(HOST_KEY))
-            add_host(home, "other", "127.0.0.1", port=peer.port, user="another", host_key=line_of(OTHER_KEY))
-            add_host(home, "closed", "127.0.0.1", port=closed, user="someone", host_key=line_of(HOST_KEY))
-            add_host(home, "nowhere", "no-such-name.invalid", port=22, user="someone", host_key=line_of(HOST_KEY))
-            adopt(home, [ANYTHING + "[retry]\nsetup = 1\n", MARKED])
-            with home.serve() as broker:
-                yield Reached(broker, peer)
-                assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
-                assert broker.stop() == 0
+        credential = ("credential", "add", "key", "--kind", "ssh-password", "--target", "127.0.0.1")
+        made = [
+            home.operate(*credential, "--target", "no-such-name.invalid", secret=PASSWORD.decode()),
+            home.operate("settings", "set", "limit.actions_burst", "1000"),
+        ]
+        assert [ran.status for ran in made] == [0, 0], made
+        closed = world.setting.closed_port
+        add_host(home, "peer", "127.0.0.1", port=peer.port, user="someone", host_key=line_of(HOST_KEY))
+        add_host(home, "marked", "127.0.0.1", port=peer.port, user="third", host_key=line_of(HOST_KEY))
+        add_host(home, "other", "127.0.0.1", port=peer.port, user="another", host_key=line_of(OTHER_KEY))
+        add_host(home, "closed", "127.0.0.1", port=closed, user="someone", host_key=line_of(HOST_KEY))
+        add_host(home, "nowhere", "no-such-name.invalid", port=22, user="someone", host_key=line_of(HOST_KEY))
+        adopt(home, [ANYTHING + "[retry]\nsetup = 1\n", MARKED])
+        yield home
+    finally:
+        home.remove()
+
+
+@pytest.fixture(scope="module")
+def reached(prepared: Home, peer: Peer) -> Iterator[Reached]:
+    home = copy_of(prepared)
+    try:
+        with home.serve() as broker:
+            yield Reached(broker, peer)
+            assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
+            assert broker.stop() == 0
         assert home.intact()
     finally:
         home.remove()
@@ -418,8 +434,38 @@ def test_a_cancel_sends_a_signal_first(reached: Reached, heeds: tuple[Step, ...]
     assert facts(found)["outcome"] == outcome
     assert found.get("ssh", {}).get("exit_signal") == ("TERM" if outcome == "committed" else None)
     assert len(reached.arrived()) == 1
-    (call,) = reached.peer.calls
-    assert [b"signal" in payload for kind, payload in call.said if kind == Kind.REQUEST].count(True) == 1
+    assert signals(reached.peer) == 1
+
+
+def signals(peer: Peer) -> int:
+    """How many signals came to a peer, all of whose connections are over."""
+    requests = [payload for call in peer.calls for kind, payload in call.said if kind == Kind.REQUEST]
+    return sum(b"signal" in payload for payload in requests)
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_a_kill_at_the_record_of_a_signal(prepared: Home, peer: Peer, moment: str) -> None:
+    """The record goes before its effect: while it is not known to be durable no signal leaves."""
+    home, runs = copy_of(prepared), threading.Event()
+    peer.play(playing(Case((Call.accept, lambda call: runs.set()), DONE)))
+    try:
+        with home.start(faultpoint=f"{moment}:CANCEL_ASKED") as broker:
+            assert broker.serving
+            begun = Reached(broker, peer).run(wait_s=0)
+            assert runs.wait(BOUND_S)
+            named = {"invocation_id": begun["invocation_id"]}
+            with broker.agent() as agent, suppress(ConnectionLost):
+                until(lambda: "REMOTE_RESPONSE_STARTED" in kinds(agent, begun), "the broker knows that it runs")
+                answer(agent, "action.cancel", {**named, "signal": "TERM"})
+            assert broker.ended() == -9
+        assert len(Reached(broker, peer).arrived()) == 1
+        assert signals(peer) == 0
+        with home.serve() as broker, broker.agent() as agent:
+            assert said(answer(agent, "action.get", named)) == unknown("BROKER_RESTARTED")
+            assert ("CANCEL_ASKED" in kinds(agent, begun)) is (moment == "after")
+        assert home.intact()
+    finally:
+        home.remove()
 
 
 def kinds(agent: Client, envelope: Envelope) -> list[str]:
