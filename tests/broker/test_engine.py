@@ -11,7 +11,8 @@ import pytest
 from affidavit.broker.api import OperatorRefused
 from affidavit.broker.broker import TEND_S
 from affidavit.broker.card import Decision, NoticeKind, Scope
-from affidavit.broker.moment import LOOK_S
+from affidavit.broker.limits import Limits
+from affidavit.broker.moment import LOOK_S, SECOND
 from affidavit.broker.terms import Stage
 from affidavit.broker.vault import NewCredential
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
@@ -668,3 +669,32 @@ async def test_the_operation_id_is_planted_where_the_contract_says_and_looked_up
     }
     again = await world.ask(world.session(), json={"a": 1}, operation_id="op-1")
     assert again["invocation_id"] == got["invocation_id"]
+
+
+async def test_the_refusal_of_one_more_card_says_how_many_wait(world: Any) -> None:
+    world.limits = Limits(cards_session=2)
+    await world.restart()
+    session = world.session()
+    for n in range(2):
+        world.call(session, json={"n": n})
+    await world.cards(2)
+    refused = await world.call(session, json={"n": 2})
+    assert world.facts(refused)[2] == "BUSY"
+    assert refused["error"]["message"].startswith("Nothing was sent. 2 cards of this agent are waiting")
+
+
+async def test_a_card_says_how_long_it_lives_on_a_screen(world: Any) -> None:
+    world.limits = Limits(card_shown_s=30)
+    await world.restart()
+    call = world.call(world.session(), json={"n": 1})
+    card = await world.card()
+    assert card.shown_s == 30
+    world.broker.core.desk.limits = Limits(card_shown_s=45)
+    now = world.clock.wall()
+    world.broker.operator.card_shown(card.invocation_id)
+    shown = await world.card()
+    assert shown.shown_s == 45
+    assert shown.expires_at is not None
+    assert 45 * SECOND <= shown.expires_at - now < 60 * SECOND
+    await world.deny()
+    await call

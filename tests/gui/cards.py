@@ -64,6 +64,7 @@ WRITE = Card(
     notices=(),
     tick=None,
     asked_at=NOW,
+    shown_s=120,
 )
 LONGER = replace(
     WRITE,

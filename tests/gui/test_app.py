@@ -55,6 +55,7 @@ def card(number: int = 1) -> Card:
         notices=(),
         tick=None,
         asked_at=Micros(1_000_000),
+        shown_s=120,
     )
 
 

@@ -24,7 +24,7 @@ def _card(name: str) -> Card:
 @pytest.fixture
 def deck(qapp: QApplication) -> Iterator[CardDeck]:
     theme.apply(qapp, theme.Scheme.LIGHT)
-    made = CardDeck(clock=lambda: cards.NOW, monotonic=lambda: 0.0, life_s=120, home=cards.HOME)
+    made = CardDeck(clock=lambda: cards.NOW, monotonic=lambda: 0.0, home=cards.HOME)
     yield made
     made.discard()
 
@@ -114,3 +114,13 @@ def test_raise_says_whether_there_is_a_card(deck: CardDeck) -> None:
     assert deck.raise_card() is False
     deck.open(_card("a"))
     assert deck.raise_card() is True
+
+
+def test_a_card_has_the_time_that_the_desk_gives_it(deck: CardDeck) -> None:
+    card = replace(_card("a"), shown_s=30)
+    deck.open(card)
+    assert deck.window is not None
+    ring = deck.window.head.ring
+    assert (ring.seconds, ring.share) == (30, 1.0)
+    deck.open(replace(card, shown_s=60, expires_at=Micros(cards.NOW + 45 * cards.SECOND)))
+    assert (ring.seconds, ring.share) == (45, 0.75)

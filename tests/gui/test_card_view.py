@@ -250,11 +250,11 @@ def test_the_scopes_of_a_read() -> None:
         "GET on this route, by this process, until 14:32",
     ]
     assert shown.scopes[shown.preselected].scope is Scope.SESSION
-    assert view(replace(cards.READ, grant_until=None)).scopes[1].button == texts.APPROVE_SESSION
+    assert shown.scopes[1].sentence == "The grant ends at that time, with this process, or when the vault locks."
 
 
 def test_a_write_preselects_only_this_request() -> None:
-    shown = view(replace(cards.WRITE, scopes=(Scope.ONCE, Scope.SESSION)))
+    shown = view(replace(cards.WRITE, scopes=(Scope.ONCE, Scope.SESSION), grant_until=cards.READ.grant_until))
     assert shown.preselected == 0
 
 

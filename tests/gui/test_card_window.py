@@ -16,7 +16,7 @@ from tests.gui import cards
 from affidavit.broker.card import Card, CardEnd, Decision, Scope
 from affidavit.broker.terms import Micros
 from affidavit.gui import card_window as module
-from affidavit.gui import texts, theme
+from affidavit.gui import figures, texts, theme
 from affidavit.gui.arming import ARM_S, Step
 from affidavit.gui.card_view import STEPS, card_view
 from affidavit.gui.card_window import CardWindow
@@ -567,8 +567,11 @@ def test_the_time_runs_from_when_the_card_was_shown(play: Play) -> None:
 def test_the_end_that_the_broker_set_is_followed(play: Play) -> None:
     card = play(replace(cards.WRITE, expires_at=Micros(cards.NOW + 60 * cards.SECOND)))
     assert card.window.head.ring.seconds == 60
-    card.window.set_expiry(Micros(cards.NOW + 90 * cards.SECOND))
+    end = Micros(cards.NOW + 90 * cards.SECOND)
+    card.window.set_expiry(end, 180)
     assert card.window.head.ring.seconds == 90
+    assert card.window.head.ring.share == 0.5
+    assert figures.clock(end) in card.window.head.ring.toolTip()
 
 
 def test_under_ten_seconds_it_says_how_it_ends(play: Play) -> None:

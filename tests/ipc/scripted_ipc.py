@@ -54,6 +54,7 @@ def card(invocation_id: str = "act_1", body: bytes = b'{"amount":5}') -> Card:
         notices=(),
         tick=None,
         asked_at=Micros(1_000_000),
+        shown_s=120,
     )
 
 

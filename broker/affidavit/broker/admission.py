@@ -816,8 +816,10 @@ def _check_limits(core: Core, session: Session, *, asks: bool) -> None:
     mine = sum(session.session_id in live.sessions for live in open_now)
     if len(open_now) >= core.limits.open_actions or mine >= core.limits.open_actions_session:
         raise Refused(Code.BUSY, None, f"{len(open_now)} actions are open; this one may come back later.")
-    if asks and core.desk.count(session.session_id) >= core.limits.cards_session:
-        raise Refused(Code.BUSY, None, "Five cards of this agent are waiting; this one may come back later.")
+    cards = core.desk.count(session.session_id)
+    if asks and cards >= core.limits.cards_session:
+        wait = "1 card of this agent is waiting" if cards == 1 else f"{cards} cards of this agent are waiting"
+        raise Refused(Code.BUSY, None, f"{wait}; this one may come back later.")
     if not core.rate.take(session.session_id):
         raise Refused(Code.BUSY, None, "Too many new actions at once; this one may come back later.")
 
@@ -856,6 +858,7 @@ def card_of(core: Core, invocation_id: InvocationId, bound: Bound) -> Card:
         notices=(*bound.notices, *firsts(core.projection, bound)),
         tick=bound.tick,
         asked_at=now,
+        shown_s=core.limits.card_shown_s,
         last_url=last_url(core.projection, bound),
         grant_until=after(now, core.limits.grant_s) if session_scope else None,
         repeats=bound.repeats,

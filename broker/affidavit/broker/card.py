@@ -124,7 +124,10 @@ class Card:
     notices: tuple[Notice, ...]
     tick: str | None
     asked_at: Micros
+    shown_s: float
+    """How long it may be decided from when it is first shown; the desk says anew what holds then."""
     grant_until: Micros | None = None
+    """Where a grant may be given: when it ends at the latest, whenever the card is decided."""
     expires_at: Micros | None = None
     last_url: str | None = None
     """Of the last call of this route that a person approved."""

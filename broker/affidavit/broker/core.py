@@ -24,7 +24,7 @@ from affidavit.broker.desk import Desk
 from affidavit.broker.egress import Egress, egress_of
 from affidavit.broker.engine import Engine
 from affidavit.broker.errands import Errands
-from affidavit.broker.grants import Grant, Grants
+from affidavit.broker.grants import Grants
 from affidavit.broker.home import Places
 from affidavit.broker.http_work import HttpWork
 from affidavit.broker.inject import Injection
@@ -82,7 +82,7 @@ class Core:
         self.limits, self.settings = effective(limits, self._file_settings, {})
         self.projection = Projection(journal, clock)
         self.desk = Desk(clock, self.limits, self.loop)
-        self.grants = Grants(clock)
+        self.grants = Grants(clock, self.projection.note)
         self.results = Results(places.results, self.projection.reader, lambda: self.limits)
         self.wire = wire
         self._ssh_wire: SshWire | None = None
@@ -412,7 +412,7 @@ class Core:
             live.stop(Stop(oc.stop(Code.VAULT_LOCKED, Phase.CREDENTIAL_INJECTION)))
         for live in waiting:
             await live.finished.wait()
-        self._end_grants(self.grants.end_all(), why)
+        self.grants.end_all(why)
         self.close_idle()
         # A token call that has gone out uses up a refresh token; the next one in its answer must still be stored.
         await self.tokens.settle()
@@ -448,12 +448,6 @@ class Core:
         if not self.locked and (idle or now - self.operator_acted >= self.settings.idle_lock_most_s):
             await self.lock("idle")
 
-    def _end_grants(self, grants: tuple[Grant, ...], why: str) -> None:
-        for grant in grants:
-            self.projection.note(
-                Kind.GRANT_ENDED, {"grant": grant.grant_id, "why": why, "uses": self.grants.uses(grant)}
-            )
-
     # -- sessions
 
     def session_started(self, session: Session) -> None:
@@ -480,7 +474,7 @@ class Core:
         """The session's process has ended: its grants end, and actions that nobody else asked for stop (R27)."""
         if self.sessions.pop(session_id, None) is None:
             return
-        self._end_grants(self.grants.end_session(session_id), "session ended")
+        self.grants.end_session(session_id)
         self.rate.forget(session_id)
         self._change_listeners.pop(session_id, None)
         for live in list(self.lives.values()):
@@ -504,7 +498,7 @@ class Core:
 
     def sweep(self) -> None:
         """Delete spooled requests that no repeat can need any more, and end grants whose time is over."""
-        self._end_grants(self.grants.end_expired(), "its time was over")
+        self.grants.end_expired()
         now = self.clock.wall()
         for invocation_id in self.spool.held():
             inv = self.projection.get(invocation_id)
@@ -592,7 +586,7 @@ class Core:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self.close_idle()
         self.tokens.wipe()
-        self._end_grants(self.grants.end_all(), why)
+        self.grants.end_all(why)
         try:
             await self.projection.note(Kind.BROKER_STOPPED, {"why": why}, barrier=True).durable()
         except JournalPoisoned:

@@ -100,7 +100,7 @@ class Desk:
         if waiting is None or waiting.card.expires_at is not None:
             return
         waiting.end = End.after(self._clock, self.limits.card_shown_s)
-        waiting.card = replace(waiting.card, expires_at=waiting.end.wall)
+        waiting.card = replace(waiting.card, expires_at=waiting.end.wall, shown_s=self.limits.card_shown_s)
         self._look(waiting)
         for watcher in list(self._watchers):
             watcher.card_opened(waiting.card)

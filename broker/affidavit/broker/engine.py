@@ -42,7 +42,6 @@ from affidavit.broker.stop import Stop
 from affidavit.broker.terms import (
     Code,
     InvocationId,
-    Kind,
     Micros,
     Outcome,
     Phase,
@@ -179,20 +178,9 @@ class Engine:
         repeats = card.repeats if answer.approve else 0
         grant_id = None
         if answer.approve and answer.scope is CardScope.SESSION:
-            grant = self._grants.give(bound.scope, self._limit().grant_s)
-            grant_id = grant.grant_id
-            self._projection.note(
-                Kind.GRANT_GIVEN,
-                {
-                    "grant": grant.grant_id,
-                    "session": bound.scope.session_id,
-                    "method": bound.scope.method,
-                    "origin": bound.scope.origin,
-                    "route": bound.scope.route,
-                    "credential": bound.scope.credential_id,
-                    "expires_at": grant.expires_at,
-                },
-            )
+            assert card.grant_until is not None, "a card offers a grant with its end alone"
+            grant = self._grants.give(bound.scope, card.grant_until, self._limit().grant_s)
+            grant_id = grant.grant_id if grant is not None else None
         self._decided(
             live,
             approved=answer.approve,

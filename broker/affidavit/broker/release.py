@@ -59,4 +59,5 @@ def _card(core: Core, inv: Invocation, session: Session) -> Card:
         notices=(Notice(NoticeKind.RESULT_RELEASE, inv.invocation_id, inv.result_record, inv.settled_at),),
         tick=None,
         asked_at=core.clock.wall(),
+        shown_s=core.limits.card_shown_s,
     )

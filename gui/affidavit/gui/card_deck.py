@@ -32,13 +32,12 @@ class CardDeck(QObject):
         *,
         clock: Callable[[], Micros],
         monotonic: Callable[[], float],
-        life_s: float,
         home: str,
         zone: tzinfo | None = None,
         parent: QObject | None = None,
     ) -> None:
         super().__init__(parent)
-        self._clock, self._monotonic, self._life_s = clock, monotonic, life_s
+        self._clock, self._monotonic = clock, monotonic
         self._home, self._zone = home, zone
         self._waiting: dict[InvocationId, Card] = {}
         self._window: CardWindow | None = None
@@ -62,7 +61,7 @@ class CardDeck(QObject):
             self._counted()
             self._show_next()
         elif card.invocation_id == self._on_screen and self._window is not None and card.expires_at is not None:
-            self._window.set_expiry(card.expires_at)
+            self._window.set_expiry(card.expires_at, card.shown_s)
 
     def close(self, invocation_id: InvocationId, end: CardEnd) -> None:
         """A card has ended; one on the screen says why."""
@@ -99,7 +98,7 @@ class CardDeck(QObject):
         card = next(iter(self._waiting.values()))
         view = card_view(card, now=self._clock(), home=self._home, zone=self._zone)
         window = CardWindow(
-            view, clock=self._clock, monotonic=self._monotonic, life_s=self._life_s, expires_at=card.expires_at
+            view, clock=self._clock, monotonic=self._monotonic, life_s=card.shown_s, expires_at=card.expires_at
         )
         window.decided.connect(self.decided)
         window.passphrase_given.connect(self.passphrase_given)

@@ -450,7 +450,8 @@ def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
             return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, button, sentence)
         case Scope.ONCE:
             return ScopeView(scope, texts.SCOPE_CHOICE_ONCE, texts.APPROVE_ONCE, texts.SCOPE_ONCE)
-        case Scope.SESSION if card.grant_until is not None:
+        case Scope.SESSION:
+            assert card.grant_until is not None, "a card offers a grant with its end alone"
             clock = figures.clock(card.grant_until, zone)
             return ScopeView(
                 scope,
@@ -458,9 +459,6 @@ def _scope(card: Card, scope: Scope, zone: tzinfo | None) -> ScopeView:
                 texts.APPROVE_UNTIL.format(clock=clock),
                 texts.SCOPE_SESSION,
             )
-        case Scope.SESSION:
-            choice = texts.SCOPE_CHOICE_SESSION.format(method=card.method)
-            return ScopeView(scope, choice, texts.APPROVE_SESSION, texts.SCOPE_SESSION)
 
 
 def _pinning(key: NewHostKey) -> tuple[str, str]:

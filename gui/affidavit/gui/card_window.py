@@ -50,7 +50,7 @@ class CardWindow(AlertWindow):
     """One card. Owned by the Qt main thread; it closes by itself and deletes itself then.
 
     `clock` is the wall clock, for the card's expiry; `monotonic` counts seconds for the arming, where a clock that is
-    set must not help. `life_s` is how long a card lives from when it is first shown, unless the broker says otherwise.
+    set must not help. `life_s` is how long a card lives from when it is first shown; the broker tells its end then.
     """
 
     decided = Signal(str, object)
@@ -114,9 +114,10 @@ class CardWindow(AlertWindow):
         """Say which of how many waiting cards this is."""
         self.head.set_queue(place, count)
 
-    def set_expiry(self, expires_at: Micros) -> None:
-        """Follow the broker's own end of this card."""
-        self._expires_at = expires_at
+    def set_expiry(self, expires_at: Micros, life_s: float) -> None:
+        """Follow the broker's own end of this card, and how long it lives from when it was shown."""
+        self._expires_at, self._life_s = expires_at, life_s
+        self._tell_end(expires_at)
         if self._stage is _Stage.OVER:
             self._stage = _Stage.OPEN
         self.refresh()
@@ -283,10 +284,13 @@ class CardWindow(AlertWindow):
         if self._expires_at is None:
             self._expires_at = Micros(self._clock() + round(self._life_s * _SECOND))
         self.bar.deny.setFocus()
-        self.head.ring.setToolTip(self._view.words.ends_at.format(clock=figures.clock(self._expires_at)))
+        self._tell_end(self._expires_at)
         self.raise_alert()
         announce(self, self._view.announced(-(-self._left_us() // _SECOND)))
         self.shown.emit(self._view.invocation_id)
+
+    def _tell_end(self, expires_at: Micros) -> None:
+        self.head.ring.setToolTip(self._view.words.ends_at.format(clock=figures.clock(expires_at)))
 
     def _activation_changed(self) -> None:
         """Each activation starts the pause anew; a card that is not in front keeps no passphrase."""

@@ -524,10 +524,9 @@ COPY_FINGERPRINT: Final = "Copies the whole fingerprint, sha256 and 64 digits."
 COPIED: Final = "Copied"
 SCOPE_NAME: Final = "What the approval covers"
 SCOPE_ONCE: Final = "Covers this one dispatch. Nothing is remembered."
-SCOPE_SESSION: Final = "You can end this grant at any time under Sessions."
+SCOPE_SESSION: Final = "The grant ends at that time, with this process, or when the vault locks."
 SCOPE_CHOICE_ONCE: Final = "Only this request"
 SCOPE_CHOICE_UNTIL: Final = "{method} on this route, by this process, until {clock}"
-SCOPE_CHOICE_SESSION: Final = "{method} on this route, by this process, until it ends"
 SCOPE_RELEASE: Final = "Lets this session read the result. Nothing is sent."
 SCOPE_CHOICE_RELEASE: Final = "This session may read the result"
 APPROVE_RELEASE: Final = "Let it read the result"
@@ -550,7 +549,6 @@ SCOPE_PIN_ONLY: Final = (
     "Pins this host key. Nothing is sent yet: {host}, behind it, is new as well and has its own card."
 )
 APPROVE_UNTIL: Final = "Approve until {clock}"
-APPROVE_SESSION: Final = "Approve for this session"
 APPROVE_DESCRIPTION: Final = (
     "{effect}. {title} at {host}. Fingerprint {groups}. Space or a click approves; Enter does not."
 )

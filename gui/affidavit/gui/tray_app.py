@@ -19,7 +19,6 @@ from PySide6.QtWidgets import QApplication
 from affidavit.broker.api import Json, OperatorApi, OperatorRefused
 from affidavit.broker.card import Card, CardEnd, Decision, Scope
 from affidavit.broker.home import HomeBusy, HomeRefused
-from affidavit.broker.limits import Limits
 from affidavit.broker.terms import InvocationId, Micros
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import theme, unknown_view
@@ -92,7 +91,6 @@ class TrayApp(QObject):
         self.deck = CardDeck(
             clock=clock,
             monotonic=time.monotonic,
-            life_s=Limits().card_shown_s,
             home=os.path.expanduser("~"),
             parent=self,
         )

@@ -26,6 +26,11 @@ class TimeRing(QLabel):
     def seconds(self) -> int:
         return self._seconds
 
+    @property
+    def share(self) -> float:
+        """How much of the whole time is left, 0 to 1."""
+        return self._share
+
     def set_left(self, seconds: int, share: float) -> None:
         """Show `seconds` left, and `share` (0 to 1) of the whole time as the arc."""
         self._seconds, self._share = max(seconds, 0), min(max(share, 0.0), 1.0)
