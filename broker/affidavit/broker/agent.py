@@ -165,7 +165,7 @@ class AgentSide:
         pursuit = self._core.pursuits.of(inv.operation_id) if inv is not None else None
         if pursuit is not None:
             return await self._wait(pursuit.live, session, wait_s)
-        return self._answer(invocation_id, session)
+        return await self._answer(invocation_id, session)
 
     async def _parsed(self, params: Json) -> HttpAsk:
         """The checked params; canonical JSON of a large value is made in a thread, for it takes a second a few MB."""
@@ -189,7 +189,7 @@ class AgentSide:
                 await live.end()
         inv = self._core.projection.get(live.invocation_id)
         assert inv is not None
-        return self._answer(self._end_of(inv).invocation_id, session)
+        return await self._answer(self._end_of(inv).invocation_id, session)
 
     def _end_of(self, inv: Invocation) -> Invocation:
         """Whose envelope answers for `inv`: where a redirect of it was followed, that of the last hop (R20)."""
@@ -218,13 +218,13 @@ class AgentSide:
                 verdict = oc.stop(Code.REQUEST_LOOP, Phase.VALIDATION)
         if looping is not None and looping.invocation_id is not None:
             await asyncio.sleep(looping.delay_s)
-            return self._answer(looping.invocation_id, session)
+            return await self._answer(looping.invocation_id, session)
         invocation_id = new_invocation_id(core.clock.wall())
         self._record_refusal(session, invocation_id, verdict, refusal, params, ask)
         if looping is not None:
             core.loops.began(session.session_id, digest, invocation_id)
             await asyncio.sleep(looping.delay_s)
-        return self._answer(invocation_id, session)
+        return await self._answer(invocation_id, session)
 
     def _record_refusal(
         self,
@@ -264,6 +264,7 @@ class AgentSide:
         self, session: Session, *, invocation_id: str | None, operation_id: str | None, events: bool
     ) -> Json:
         inv = self._named(invocation_id, operation_id)
+        inv = await self._core.projection.recorded(inv.invocation_id) or inv
         out = dict(self._given(inv, session))
         if events:
             await self._settle_records()
@@ -281,7 +282,7 @@ class AgentSide:
             return await self._wait(live, session, seconds)
         if not inv.finished:
             await core.finished_within(inv.invocation_id, seconds)
-        return self._answer(inv.invocation_id, session)
+        return await self._answer(inv.invocation_id, session)
 
     def _seconds(self, wait_s: float | None) -> float:
         limits = self._core.limits
@@ -309,10 +310,10 @@ class AgentSide:
         named = self._named(invocation_id, None)
         standing = core.repeats.standing(named, unsafe=unsafe)
         if standing.answered is not None:
-            return self._refused(standing.answered, session, standing.refusal)
+            return await self._refused(standing.answered, session, standing.refusal)
         record, operation = standing.record, standing.operation
         if core.locked:
-            return self._refused(record, session, None, while_locked=True)
+            return await self._refused(record, session, None, while_locked=True)
         ask = await self._given_again(record, request) if request is not None else None
         if ask is not None and not core.projection.same_request(record, _fingerprint_of(ask)):
             message = "This is not the request of that operation. Ask for another one by a new operation."
@@ -338,13 +339,13 @@ class AgentSide:
             if asked_again is None or core.locked:
                 given_again = None if operation.leads_elsewhere(record) else "request"
                 needs = None if core.locked else Refusal(Code.RETRY_REFUSED, record.retry, needs=given_again)
-                return self._refused(record, session, needs, while_locked=core.locked)
+                return await self._refused(record, session, needs, while_locked=core.locked)
             live = core.repeats.launch(session, standing, asked_again, unsafe=unsafe)
         except Refused as refused:
             params = {"action.retry": invocation_id, "operation_id": record.operation_id}
             return await self._refuse(session, params, refused.refusal)
         if isinstance(live, Standing):
-            return self._refused(live.answered or live.record, session, live.refusal)
+            return await self._refused(live.answered or live.record, session, live.refusal)
         core.pursuits.begin(session, live)
         return await self._wait(live, session, self._seconds(wait_s))
 
@@ -357,12 +358,12 @@ class AgentSide:
         except Refused as bad:
             raise BadParam(f"request.{bad.field}" if bad.field else "request", bad.message) from None
 
-    def _refused(
+    async def _refused(
         self, record: Invocation, session: Session, refusal: Refusal | None, *, while_locked: bool = False
     ) -> Json:
         """A record's envelope in answer to a call that changed nothing."""
         if refusal is None and not while_locked:
-            return self._answer(record.invocation_id, session)
+            return await self._answer(record.invocation_id, session)
         out = dict(self._envelope(record, session, refusal=refusal))
         if while_locked:
             out["evidence"] = {**out["evidence"], "refused": str(Code.VAULT_LOCKED)}
@@ -381,7 +382,7 @@ class AgentSide:
                 await core.jobs.ask(inv.invocation_id)
             elif not inv.is_job and inv.operation_id is not None and worth_asking(core, inv, operation):
                 await core.reconciler.look(inv.operation_id)
-        return self._answer(inv.invocation_id, session)
+        return await self._answer(inv.invocation_id, session)
 
     async def action_cancel(self, session: Session, *, invocation_id: str, signal: str | None) -> Json:
         """Stop before the line; after it CALLER_CANCELLED at once, while the broker goes on listening (R27).
@@ -396,8 +397,8 @@ class AgentSide:
             raise BadParam("signal", "Only a command can be sent a signal.")
         if inv.is_job and inv.state is State.OPEN:
             return await self._leave_job(inv, session)
-        if live is None or live.finished.is_set():
-            return self._answer(inv.invocation_id, session)
+        if live is None or live.finished.is_set() or inv.finished:
+            return await self._answer(inv.invocation_id, session)
         if not self._core.desk.end(inv.invocation_id, CardEnd.CALLER_CANCELLED):
             stopped = live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, inv.phase)))
             if not stopped and live.crossed:
@@ -406,7 +407,7 @@ class AgentSide:
                 live.cancelled = True
                 live.poke()
         await live.finished.wait()
-        return self._answer(inv.invocation_id, session)
+        return await self._answer(inv.invocation_id, session)
 
     async def _cancel_asked(self, live: Live, asked: ev.CancelAsked) -> None:
         """Record it, and then send the signal if there is one. What cannot be recorded is not done."""
@@ -429,7 +430,7 @@ class AgentSide:
             inv.invocation_id, ev.CancelAsked(session.session_id), unknown, barrier=True
         )
         await receipt.durable()
-        return self._answer(inv.invocation_id, session)
+        return await self._answer(inv.invocation_id, session)
 
     # -- results
 
@@ -589,8 +590,9 @@ class AgentSide:
         seal = "operator_unlock" if core.locked else "operator_approval"
         return envelope(clear(inv), operation, now, BodyView(seal, None, written), refusal)
 
-    def _answer(self, invocation_id: InvocationId, session: Session) -> Json:
-        inv = self._core.projection.get(invocation_id)
+    async def _answer(self, invocation_id: InvocationId, session: Session) -> Json:
+        """The envelope, or ActionError with it. A verdict is durable before anybody hears of it (R38)."""
+        inv = await self._core.projection.recorded(invocation_id)
         assert inv is not None
         out = self._given(inv, session)
         if "error" in out:

@@ -31,7 +31,19 @@ from affidavit.broker.terms import (
     Source,
     State,
 )
-from affidavit.journal import ActionRow, ActionView, Blob, Draft, Journal, Name, Opener, Reader, Receipt, Record
+from affidavit.journal import (
+    ActionRow,
+    ActionView,
+    Blob,
+    Draft,
+    Journal,
+    JournalPoisoned,
+    Name,
+    Opener,
+    Reader,
+    Receipt,
+    Record,
+)
 
 KEPT = 256
 """Finished invocations kept in memory, beside those that are unknown; older ones are read back from the journal."""
@@ -79,6 +91,10 @@ class _Held:
     inv: Invocation
     receipt: Receipt
     clear: _Clear
+    deciding: Receipt | None = None
+    """Of the newest record with a barrier."""
+    firm: Invocation | None = None
+    """As it was before that, and before any other whose barrier it did not wait for."""
 
 
 class Projection:
@@ -129,8 +145,10 @@ class Projection:
         if job is not None:
             drafts.append(Draft(str(job[1].kind), job[0], ev.encode(job[1]), at))
         receipt = self._journal.append(drafts, project, barrier=barrier, blobs=blobs)
-        for row, is_new in zip(folded, (held is None, True), strict=False):
-            self._hold(_Held(row.inv, receipt, row.clear), new=is_new)
+        deciding, firm = _decided(held, receipt, barrier=barrier)
+        self._hold(_Held(folded[0].inv, receipt, folded[0].clear, deciding, firm), new=held is None)
+        for row in folded[1:]:
+            self._hold(_Held(row.inv, receipt, row.clear, receipt), new=True)
         for row in folded:
             for listener in self._listeners:
                 listener(row.inv)
@@ -162,7 +180,7 @@ class Projection:
         """Hold what is true in memory where the journal can no longer take a record (poisoned)."""
         held = self._held.get(inv.invocation_id)
         if held is not None:
-            held.inv = inv
+            held.inv, held.deciding, held.firm = inv, None, None
             self._mark(held)
         for listener in self._listeners:
             listener(inv)
@@ -175,6 +193,19 @@ class Projection:
     def get(self, invocation_id: InvocationId) -> Invocation | None:
         held = self._find(invocation_id)
         return held.inv if held else None
+
+    async def recorded(self, invocation_id: InvocationId) -> Invocation | None:
+        """An invocation for who may hear nothing that is not durable: once its newest record with a barrier is, or as
+        it was before that, where it never will be (R38)."""
+        held = self._find(invocation_id)
+        if held is not None and held.deciding is not None and not held.deciding.on_disk:
+            try:
+                await held.deciding.durable()
+            except JournalPoisoned:
+                now = self._held.get(invocation_id)
+                if now is not None and now.firm is not None:
+                    self.overrule(now.firm)
+        return self.get(invocation_id)
 
     def durable(self, invocation_id: InvocationId) -> Receipt | None:
         """The receipt of the newest record of an invocation of this run."""
@@ -451,6 +482,16 @@ def _columns(inv: Invocation, clear: _Clear) -> ActionRow:
         origin=clear.origin,
         terms=clear.terms,
     )
+
+
+def _decided(held: _Held | None, receipt: Receipt, *, barrier: bool) -> tuple[Receipt | None, Invocation | None]:
+    """`deciding` and `firm` after one more record."""
+    if held is None:
+        return (receipt if barrier else None), None
+    waited = held.deciding is None or held.deciding.on_disk
+    if not barrier:
+        return (None, None) if waited else (held.deciding, held.firm)
+    return receipt, held.inv if waited else held.firm
 
 
 class _Durable(Receipt):

@@ -30,6 +30,11 @@ class Receipt:
         """Whether it is known: the records are on disk, or will not be by this journal."""
         return self._resolved
 
+    @property
+    def on_disk(self) -> bool:
+        """Whether the records are durable already."""
+        return self._resolved and self._failure is None
+
     async def durable(self) -> None:
         """Return once the records are on disk; raise `JournalPoisoned` once they will not be by this journal."""
         if not self._resolved:

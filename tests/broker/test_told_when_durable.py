@@ -1,0 +1,121 @@
+"""Nobody hears a verdict that is not on disk, by whichever call they ask (R38, R40)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from tests.broker.recovery import HANG_UP, LOOKUP, answer, contract, rows
+
+from affidavit.broker.terms import State
+
+POST = {"json": {"a": 1}, "operation_id": "op-1"}
+
+
+class Disk:
+    """Commits that wait, from the first one on that holds a settled action, until they are let go or fail."""
+
+    def __init__(self, world: Any) -> None:
+        core = world.broker.core
+        self._projection = core.projection
+        self._before: Callable[[], None] = core.journal._before_commit
+        self._go = threading.Event()
+        self._fails = False
+        core.journal.before_commit(self._commit)
+
+    def _commit(self) -> None:
+        if any(held.inv.state is State.SETTLED for held in list(self._projection._held.values())):
+            self._go.wait()
+            if self._fails:
+                raise OSError("the disk is gone")
+        self._before()
+
+    def write(self) -> None:
+        self._go.set()
+
+    def fail(self) -> None:
+        self._fails = True
+        self._go.set()
+
+
+@pytest.fixture
+def disk(world: Any) -> Iterator[Disk]:
+    made = Disk(world)
+    yield made
+    made.write()
+
+
+async def turns() -> None:
+    for _ in range(50):
+        await asyncio.sleep(0)
+
+
+def is_settled(world: Any) -> bool:
+    return any(held.inv.state is State.SETTLED for held in world.broker.core.projection._held.values())
+
+
+def calls(world: Any, session: Any, invocation_id: str) -> list[asyncio.Future[Any]]:
+    """Every way of asking what became of it."""
+    agent = world.broker.agent
+    return [
+        world.call(session, **POST),
+        *map(
+            asyncio.ensure_future,
+            (
+                world.get(session, invocation_id),
+                world._ended(agent.action_wait(session, invocation_id=invocation_id, wait_s=5)),
+                world._ended(agent.action_cancel(session, invocation_id=invocation_id, signal=None)),
+            ),
+        ),
+    ]
+
+
+async def answered(world: Any, session: Any) -> tuple[asyncio.Task[Any], str]:
+    """A write whose complete answer is recorded, and its invocation; the record is on its way to the disk."""
+    world.script(answer(200, {}))
+    first = world.call(session, **POST)
+    invocation_id = (await world.approve()).invocation_id
+    await world.until(lambda: is_settled(world))
+    return first, invocation_id
+
+
+async def test_a_verdict_on_its_way_to_the_disk_is_told_to_nobody(world: Any, disk: Disk) -> None:
+    session = world.session()
+    first, invocation_id = await answered(world, session)
+    asked = [first, *calls(world, session, invocation_id)]
+    await turns()
+    assert not [call for call in asked if call.done()]
+    disk.write()
+    assert {world.facts(await call)[1:3] for call in asked} == {("committed", "REMOTE_RESULT")}
+
+
+async def test_a_verdict_that_never_gets_there_is_told_to_nobody(world: Any, disk: Disk) -> None:
+    session = world.session()
+    first, invocation_id = await answered(world, session)
+    asked = [first, *calls(world, session, invocation_id)]
+    await turns()
+    disk.fail()
+    assert {world.facts(await call)[1:3] for call in asked} == {("unknown", "RESULT_STORAGE_FAILED")}
+
+
+@pytest.mark.parametrize("writes", [True, False])
+async def test_what_a_look_up_settles_is_settled_once_it_is_on_disk(world: Any, writes: bool) -> None:
+    await world.adopt(contract(LOOKUP))
+    await world.credential()
+    session = world.session()
+    world.script(HANG_UP)
+    lost = await world.ask(session, **POST)
+    world.script(rows("done"))
+    projection = world.broker.core.projection
+    looking = asyncio.ensure_future(world.look(session, lost["invocation_id"]))
+    await asyncio.sleep(0)
+    disk = Disk(world)
+    disk.write() if writes else disk.fail()
+    told = await looking
+    assert world.facts(told)[1] == ("committed" if writes else "unknown")
+    again = await world.get(session, lost["invocation_id"])
+    assert world.facts(again)[1] == ("committed" if writes else "unknown")
+    assert projection.get(lost["invocation_id"]).outcome == ("committed" if writes else "unknown")
