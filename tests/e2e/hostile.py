@@ -23,6 +23,8 @@ from tests.broker.wire.peer import Call, Peer, Script, listening, server_context
 from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, closed_socket, copy_of, facts, new_operation
 from tests.e2e.said import Said, said, unknown
 
+from affidavit.ipc.client import ActionFailed
+
 PINNED, UNKNOWN_NAME, HIDDEN = "pinned.test", "no-such.test", "hidden.test"
 """A name that leads to loopback, one that does not exist, and one that only the proxy may look up."""
 
@@ -164,11 +166,15 @@ class Ground:
             tls = tls or self.server_tls
         return Peer(script, tls, listener=self.ports[at], **options)
 
-    def ask(self, params: Mapping[str, Any]) -> Envelope:
-        """One `http.request` on a connection of its own. No two ask for the same effect unless `params` says so."""
-        given = {"method": "POST", "operation_id": new_operation(), "deadline_s": DEADLINE_S, "wait_s": LIMIT_S}
+    def ask(self, *many: Mapping[str, Any]) -> list[Envelope]:
+        """An `http.request` for each of these, all at once, on a connection of its own."""
+        common = {"method": "POST", "deadline_s": DEADLINE_S, "wait_s": LIMIT_S}
+        calls = [("http.request", {**common, "operation_id": new_operation(), **params}) for params in many]
         with self.broker.agent() as agent:
-            return answer(agent, "http.request", {**given, **params})
+            return [
+                found.envelope if isinstance(found, ActionFailed) else found
+                for found in agent.batch(calls, timeout_s=LIMIT_S)
+            ]
 
     def look(self, envelope: Envelope) -> Envelope:
         """What is told of an invocation now, with its records, on a connection of its own."""
@@ -186,7 +192,8 @@ class Ground:
 
     async def asked(self, params: Mapping[str, Any]) -> Envelope:
         body = {} if params.get("method") in ("GET", "HEAD") else {"body": "amount=5"}
-        return await asyncio.to_thread(self.ask, {**body, **params})
+        (found,) = await asyncio.to_thread(self.ask, {**body, **params})
+        return found
 
     async def seen(self, envelope: Envelope, *calls: Call) -> Played:
         """The records too, which say to a new connection what the call was told."""

@@ -46,7 +46,7 @@ from tests.e2e.hostile import (
 from tests.e2e.rig import facts, new_operation, until
 from tests.e2e.said import Said, committed, refused, rejected, said, stopped, unknown
 
-SHORT_S = 0.5
+SHORT_S = 1.0
 """Deadline of cases that only a deadline ends."""
 
 
@@ -429,7 +429,31 @@ NOTHING_FINAL: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize("name", NOTHING_FINAL)
+BY_DEADLINE = {name: case for name, case in NOTHING_FINAL.items() if case.params is SOON}
+"""Played all at once, since each of them takes its whole deadline."""
+LONGER_S = 3.0
+"""In which the first bytes of all these peers are read also where the machine is busy."""
+
+
+async def test_answers_that_only_the_deadline_ends(here: Ground) -> None:
+    cases = {f"/late/{n}/{new_operation()}": case for n, case in enumerate(BY_DEADLINE.values())}
+
+    def calls_for(path: str) -> list[Call]:
+        return [call for call in peer.calls if call.received.startswith(f"POST {path} ".encode())]
+
+    async def script(call: Call) -> None:
+        request = await call.request()
+        await cases[request.split(b" ")[1].decode()].script(call)
+
+    async with here.peer(script) as peer:
+        asked = [{"url": here.url("plain", path), "body": "amount=5", "deadline_s": LONGER_S} for path in cases]
+        for path, envelope in zip(cases, await asyncio.to_thread(here.ask, *asked), strict=True):
+            played = await here.seen(envelope, *calls_for(path))
+            played.check(cases[path].said, deadline_s=LONGER_S)
+            assert len(played.calls) == 1, list(BY_DEADLINE)[list(cases).index(path)]
+
+
+@pytest.mark.parametrize("name", [name for name in NOTHING_FINAL if name not in BY_DEADLINE])
 async def test_an_answer_that_does_not_come(here: Ground, name: str) -> None:
     await played_as(here, NOTHING_FINAL[name])
 
