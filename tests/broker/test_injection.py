@@ -11,6 +11,8 @@ from affidavit.broker.injection import VaultSecrets
 from affidavit.broker.live import Stop
 from affidavit.broker.moment import SystemClock
 from affidavit.broker.oauth2 import TokenFault
+from affidavit.broker.prepare import prepare
+from affidavit.broker.redact import redact
 from affidavit.broker.secret import Secret
 from affidavit.broker.terms import Code, Phase, Retry
 from affidavit.broker.tokens import Unavailable
@@ -69,9 +71,8 @@ async def test_a_signature_is_made_now_of_what_was_approved(vault: Vault) -> Non
     made = await secrets.injection(bound)
     assert made is not None
     proof = dict(made.headers)[b"Authorization"]
-    assert secrets.redacted(bound, b"seen: " + proof + b" and " + SECRET) == b"seen: [redacted] and [redacted]"
-    secrets.release(bound)
-    assert secrets.redacted(bound, proof) == proof
+    seen, _ = redact(b"seen: " + proof + b" and " + SECRET, prepare(bound, made).forms)
+    assert seen == b"seen: [redacted] and [redacted]"
 
 
 async def test_a_token_goes_out_and_is_redacted(vault: Vault) -> None:
@@ -83,7 +84,7 @@ async def test_a_token_goes_out_and_is_redacted(vault: Vault) -> None:
     assert made is not None
     assert made.headers == ((b"Authorization", b"Bearer token-4711-long"),)
     assert tokens.asked == [(credential, bound)]
-    assert secrets.redacted(bound, b"x token-4711-long y") == b"x [redacted] y"
+    assert redact(b"x token-4711-long y", prepare(bound, made).forms) == (b"x [redacted] y", 1)
 
 
 @pytest.mark.parametrize("retry", [Retry.BACKOFF, Retry.AFTER_CORRECTION])

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import base64
 import gzip
 from typing import Any
 
 import pytest
+from tests.broker.conftest import SECRET
 from tests.broker.recovery import HANG_UP, answer, contract
 
+from affidavit.broker.terms import Outcome
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent
 
@@ -125,6 +129,24 @@ async def test_a_receipt_counts_at_the_deadline(world: Any) -> None:
     world.script((*RECEIPTED, Hang()))
     got = await world.ask(world.session(), json={"a": 1}, deadline_s=0.1)
     assert world.facts(got)[1:] == ("committed", "REMOTE_RESULT_INCOMPLETE", "never")
+
+
+async def test_a_late_cut_answer_tells_no_secret_either(world: Any) -> None:
+    """The verdict came before: what the action used must still be looked for (R31)."""
+    await world.credential()
+    await world.adopt(RECEIPT)
+    told = b"HTTP/1.1 200 OK\r\nX-Receipt: r-9\r\n\r\nBearer " + SECRET + b", once more " + SECRET[:-1]
+    hang, cut = Hang(), Broken(Fault.CLOSED, "closed by peer in the body", (("diagnostic", told),))
+    world.script((Cross(), Sent(), hang, *RECEIPTED[2:], cut))
+    got = await world.ask(world.session(), json={"a": 1}, credential="api", deadline_s=0.2)
+    assert world.facts(got)[1] == "unknown"
+    hang.release.set()
+    projection, invocation_id = world.broker.core.projection, got["invocation_id"]
+    async with asyncio.timeout(20):
+        await world.until(lambda: projection.get(invocation_id).outcome is Outcome.COMMITTED)
+    shown = await world.broker.operator.action_get(invocation_id)
+    told = base64.b64decode(shown["evidence"]["diagnostic"]["base64"])
+    assert told == b"HTTP/1.1 200 OK\r\nX-Receipt: r-9\r\n\r\n[redacted], once more "
 
 
 async def test_a_whole_body_behind_a_receipt_is_a_result(world: Any) -> None:

@@ -8,12 +8,10 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
 from affidavit.broker.outcome import joined
+from affidavit.broker.redact import HIDDEN_HEADERS
 from affidavit.broker.terms import Micros
 
 Pairs = tuple[tuple[str, str], ...]
-
-HIDDEN = frozenset({"set-cookie", "set-cookie2"})
-"""Never reach the agent (interface, Redaction)."""
 
 REQUEST_ID_HEADERS = (
     "request-id",
@@ -35,7 +33,7 @@ RETRY_AFTER_MAX_S = 86_400.0
 
 def chosen(headers: Pairs) -> dict[str, str]:
     """Headers that are kept and shown: an object of lower-case names, repeats joined, cookies left out."""
-    return {name: value for name, value in joined(headers).items() if name not in HIDDEN}
+    return {name: value for name, value in joined(headers).items() if name not in HIDDEN_HEADERS}
 
 
 def only_location(received: Pairs, kept: Pairs) -> str | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,6 +9,7 @@ from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.batch import outcomes
 from affidavit.broker.bound import HttpBound
+from affidavit.broker.diagnostic import diagnostic, readable
 from affidavit.broker.egress import Egress
 from affidavit.broker.headers import chosen, only_location, remote_request_id, retry_after
 from affidavit.broker.inject import Injection
@@ -185,12 +185,8 @@ class HttpWork:
     def diagnostic(self, evidence: HttpEvidence) -> Mapping[str, Any] | None:
         if not evidence.diagnostic or not self._stored:
             return None
-        cleaned = self._secrets.redacted(self.bound, evidence.diagnostic[: self._limits().diagnostic])
-        return {
-            "bytes": len(cleaned),
-            "base64": base64.b64encode(cleaned).decode(),
-            "note": "an incomplete answer; never a result",
-        }
+        told = readable(evidence.diagnostic[: self._limits().diagnostic], framed=evidence.status is not None)
+        return diagnostic(told, self._ready.forms, "an incomplete answer; never a result")
 
     def signal(self, name: str) -> bool:
         return False
@@ -203,7 +199,7 @@ class HttpWork:
             await self._sink.discard()
 
     def release(self) -> None:
-        self._secrets.release(self.bound)
+        """What goes out is held until the answer has ended, also after a lock: a late echo of it is redacted."""
 
     @property
     def _ready(self) -> Prepared:

@@ -1,7 +1,4 @@
-"""Where the engine's secrets come from: the vault, late, for one action at a time (interface, Redaction).
-
-An action keeps its secret until its answer has ended, also after a lock, so that a late echo is redacted.
-"""
+"""Where the engine's secrets come from: the vault, late, for one action at a time (interface, Redaction)."""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from affidavit.broker.bound import HttpBound
 from affidavit.broker.hops import Lent, lend
 from affidavit.broker.inject import Injection, inject, inject_proxy
 from affidavit.broker.moment import Clock
-from affidavit.broker.redact import Forms, redact_cut
 from affidavit.broker.secret import Secret
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, Phase
@@ -30,7 +26,7 @@ ENTRY_CHANGED = "The host's entry was changed after this was bound. It needs a n
 
 
 class VaultSecrets:
-    """`prepare.Secrets` over the vault. What it gave is kept by the identity of its `Bound`, until `release`.
+    """`prepare.Secrets` over the vault, of which nothing is kept here.
 
     `tokens` gives the tokens of kind oauth2. Owned by the broker's loop.
     """
@@ -39,14 +35,13 @@ class VaultSecrets:
         self._vault = vault
         self._clock = clock
         self._tokens = tokens
-        self._given: dict[int, Injection] = {}
 
     async def injection(self, bound: HttpBound) -> Injection | None:
         if bound.credential is None:
             return None
         try:
             with await self._secret(bound.credential, bound) as secret:
-                injection = inject(bound.credential, secret, bound.approved, self._clock.wall())
+                return inject(bound.credential, secret, bound.approved, self._clock.wall())
         except NotKnown:
             raise _stop(Code.CREDENTIAL_MISSING) from None
         except VaultLocked:
@@ -57,8 +52,6 @@ class VaultSecrets:
             fault = unavailable.fault
             verdict = oc.stop(Code.TOKEN_UNAVAILABLE, Phase.CREDENTIAL_INJECTION, retry=fault.retry)
             raise Stop(verdict, message=fault.sentence) from None
-        self._given[id(bound)] = injection
-        return injection
 
     async def lend(self, way: Sequence[Hop]) -> tuple[Lent, ...]:
         """The secrets of the way to a host, for whoever asked to wipe. Raises Stop, also where an entry is no longer
@@ -99,17 +92,9 @@ class VaultSecrets:
             await asyncio.to_thread(sigv4.load)
         return self._vault.credentials.secret(credential.credential_id, credential.version)
 
-    def redacted(self, bound: HttpBound, data: bytes) -> bytes:
-        """The first bytes of an answer that broke off, which may have ended inside a secret."""
-        given = self._given.get(id(bound))
-        return redact_cut(data, Forms((given.secret,), given.whole)) if given is not None else data
-
     def refused(self, bound: HttpBound) -> None:
         if self._tokens is not None and bound.credential is not None:
             self._tokens.drop(bound.credential)
-
-    def release(self, bound: HttpBound) -> None:
-        self._given.pop(id(bound), None)
 
 
 def _stop(code: Code) -> Stop:

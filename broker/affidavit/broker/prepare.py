@@ -13,6 +13,7 @@ from typing import Protocol
 from affidavit.broker.bound import HttpBound
 from affidavit.broker.fingerprint import Headers, dispatch_fingerprint
 from affidavit.broker.inject import Injection
+from affidavit.broker.redact import Forms
 from affidavit.broker.vault.proxy import ProxyChoice
 from affidavit.broker.wire.port import ClientCertificate, PreparedRequest
 from affidavit.resources import __version__
@@ -43,9 +44,14 @@ class Prepared:
     client: ClientCertificate | None = None
     """What the target is shown in the TLS handshake."""
 
+    @property
+    def forms(self) -> Forms:
+        """What is taken out of the answer."""
+        return Forms((self.secret,), self.whole)
+
 
 class Secrets(Protocol):
-    """Where the engine gets secrets from, late; and how what may hold one is made safe to keep."""
+    """Where the engine gets secrets from, late."""
 
     async def injection(self, bound: HttpBound) -> Injection | None:
         """What the bound credential adds; None without one. Raises Stop where the secret cannot be used."""
@@ -53,14 +59,8 @@ class Secrets(Protocol):
     async def proxy(self, choice: ProxyChoice) -> Injection | None:
         """What the proxy asks for; None where it asks for nothing. Raises Stop as `injection`."""
 
-    def redacted(self, bound: HttpBound, data: bytes) -> bytes:
-        """`data` without any form of the secret that this action used."""
-
     def refused(self, bound: HttpBound) -> None:
         """The target answered that it was not let in with this secret (401)."""
-
-    def release(self, bound: HttpBound) -> None:
-        """The action has ended: forget its secret."""
 
 
 def prepare(bound: HttpBound, injection: Injection | None) -> Prepared:

@@ -22,7 +22,7 @@ MIN_SECRET = 8
 _SHORT = range(1, 8)
 """Lengths of a form's beginning that are looked up; a longer one is searched for."""
 
-_HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
+HIDDEN_HEADERS = frozenset({"set-cookie", "set-cookie2"})
 """Never handed to an agent: a session cookie is a new secret that no form knows."""
 
 
@@ -186,7 +186,7 @@ def redact_headers(headers: Iterable[tuple[str, str]], forms: Forms) -> tuple[tu
     kept: list[tuple[str, str]] = []
     count = 0
     for header in headers:
-        if header[0].lower() in _HIDDEN_HEADERS:
+        if header[0].lower() in HIDDEN_HEADERS:
             continue
         (name, in_name), (value, in_value) = (_redact_text(part, forms) for part in header)
         kept.append((name, value))

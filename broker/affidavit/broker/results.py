@@ -62,7 +62,7 @@ class Results:
 
     def sink(self, invocation_id: InvocationId, prepared: Prepared) -> ResultSink:
         """What takes in the answer to an HTTP request."""
-        forms = Forms((prepared.secret,) if prepared.secret else (), prepared.whole)
+        forms = prepared.forms
         return ResultSink(lambda coding: self.intake(invocation_id, forms, coding), forms, self.pool)
 
     def intake(

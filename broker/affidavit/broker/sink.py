@@ -170,7 +170,7 @@ class MemorySink:
     """Takes an answer that may hold new secrets: its body is held here, for one reader, and kept nowhere."""
 
     def __init__(self, prepared: Prepared) -> None:
-        self._forms = Forms((prepared.secret,) if prepared.secret else (), prepared.whole)
+        self._forms = prepared.forms
         self._headers: Pairs = ()
         self._digest = hashlib.sha256()
         self._bytes = 0

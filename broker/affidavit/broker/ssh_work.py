@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
@@ -11,6 +10,7 @@ from typing import Any
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker.bound import SshBound
+from affidavit.broker.diagnostic import diagnostic
 from affidavit.broker.fingerprint import SshHopBound, ssh_dispatch_fingerprint
 from affidavit.broker.hops import Lent, request_for, reuse_key
 from affidavit.broker.intake import Intake
@@ -79,6 +79,7 @@ class SshWork:
         self._sink: _Sink | None = None
         self._marker: Marker | None = None
         self._cut = b""
+        self._forms = Forms(())
         self._answer: Answer | None = None
 
     @property
@@ -107,7 +108,7 @@ class SshWork:
     def exchange(self, line: Line, deadline: float) -> _Keyed:
         assert self._request is not None, "prepare comes first"
         limits = self._limits()
-        forms = Forms([lent.secret.use(bytes) for lent in self._lent])
+        forms = self._forms = Forms([lent.secret.use(bytes) for lent in self._lent])
         capped = replace(limits, result=limits.ssh_output)
         self._marker = Marker(self.bound.marker.encode()) if self.bound.marker is not None else None
         self._sink = _Sink(
@@ -207,11 +208,7 @@ class SshWork:
     def diagnostic(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
         if not self._cut:
             return None
-        return {
-            "bytes": len(self._cut),
-            "base64": base64.b64encode(self._cut).decode(),
-            "note": "output that was cut; never a result",
-        }
+        return diagnostic(self._cut, self._forms, "output that was cut; never a result")
 
     def streamed(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
         if self.bound.stdin is not None:

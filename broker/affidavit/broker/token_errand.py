@@ -98,15 +98,8 @@ class _Lent:
     async def proxy(self, choice: ProxyChoice) -> Injection | None:
         return await self._core.secrets.proxy(choice)
 
-    def redacted(self, bound: HttpBound, data: bytes) -> bytes:
-        """Nothing of a token service's answer is kept."""
-        return b""
-
     def refused(self, bound: HttpBound) -> None:
         """What a token service says of its client is read from its answer."""
-
-    def release(self, bound: HttpBound) -> None:
-        """The secret is lent: whoever lent it wipes it."""
 
 
 def _leave(credential: Credential, target: HttpTarget) -> Leave:
