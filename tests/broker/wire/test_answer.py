@@ -28,6 +28,8 @@ def read(pieces: list[bytes], ending: Ending | None, *, method: str = "POST", cl
     if ending is not None:
         answer.end(ending)
     stream = b"".join(pieces)[answer.starts_at :]
+    if answer.head_ends_at is not None:
+        stream = stream[: answer.head_ends_at - answer.starts_at] + body
     assert stream.startswith(answer.diagnostic)
     assert len(answer.diagnostic) <= DIAGNOSTIC_LIMIT
     assert answer.body_bytes == len(body)

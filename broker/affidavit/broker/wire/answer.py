@@ -91,7 +91,7 @@ class Answer:
         """From the status line of the head being read; 0 before it."""
         self._fields: list[tuple[bytes, bytes]] = []
         self._first = bytearray()
-        """Once the final head is complete: the answer's first bytes."""
+        """Once the final head is complete: it and its body, framing removed, as far as they are told of."""
         self._last = b""
         """Of a chunked body the last bytes that came, as many as its end has."""
 
@@ -116,7 +116,7 @@ class Answer:
 
     @property
     def diagnostic(self) -> bytes:
-        """The first bytes of an answer that is not complete."""
+        """The first bytes of an answer that is not complete: of the body those that `feed` returned."""
         if self.complete or self.place is Place.NOTHING:
             return b""
         return bytes(self._first or self._head[:DIAGNOSTIC_LIMIT])
@@ -129,7 +129,6 @@ class Answer:
                 self._head += data
                 data = self._read_head()
             if not self.ended and self.place is Place.BODY:
-                self._first += data[: DIAGNOSTIC_LIMIT - len(self._first)]
                 self._read_body(data, parts)
         except _Broken as broken:
             self.place = Place.HEAD if self.place is Place.NOTHING else self.place
@@ -242,6 +241,7 @@ class Answer:
                 if isinstance(event, h11.Data):
                     parts.append(bytes(event.data))
                     self.body_bytes += len(event.data)
+                    self._first += event.data[: DIAGNOSTIC_LIMIT - len(self._first)]
                 elif isinstance(event, h11.EndOfMessage):
                     excess = len(self._framing.trailing_data[0])
                     if self._framed_by == "chunked" and not last[: len(last) - excess].endswith(_CHUNKS_END):

@@ -250,7 +250,8 @@ class HttpEvidence:
     observation: str | None = None
     """A short English phrase for `transport_observation`, such as "closed by peer after request write"."""
     diagnostic: bytes = field(default=b"", repr=False)
-    """At most 4 KiB of an incomplete or malformed answer, raw; redacted by the engine before it is kept."""
+    """At most 4 KiB of an incomplete or malformed answer: its head as it came, and its body, framing removed; redacted
+    before it is kept."""
 
 
 class Line(Protocol):
