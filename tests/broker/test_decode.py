@@ -100,6 +100,14 @@ def test_undecodable(coding: str, data: bytes, why: Undecodable, step: int) -> N
     assert TEXT.startswith(out)
 
 
+@pytest.mark.parametrize("step", [1, 100, 1 << 20])
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_what_was_good_of_a_malformed_body_is_put_out(coding: str, step: int) -> None:
+    """Whoever asks for less than a right checksum reads it, so redaction has to see it."""
+    wrong = CODED[coding][:-4] + bytes(4)
+    assert decode(coding, wrong, step=step) == (TEXT, Undecodable.MALFORMED)
+
+
 def test_a_body_of_no_bytes_is_not_cut() -> None:
     assert decode("gzip", b"") == (b"", None)
 

@@ -7,6 +7,7 @@ import errno
 import gzip
 import hashlib
 import os
+import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import brotli
 import pytest
+import zstandard
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from affidavit.broker.intake import NONCE, Intake, Taken
@@ -181,6 +183,48 @@ def test_a_secret_in_what_cannot_be_decoded_is_taken_out_and_the_rest_withheld(p
     assert taken.body.withheld
     assert taken.body.redactions == 1
     assert place.stored(taken) == bytes(size) + REPLACEMENT + bytes(size)
+
+
+HOLDS = gzip.compress(b'{"you_sent":"Bearer ' + SECRET + b'"}' + b"." * 300)
+OTHER = gzip.compress(b"nothing of it")
+HIDING = {
+    "a second member": ("gzip", HOLDS + OTHER),
+    "only the second one has it": ("gzip", OTHER + HOLDS),
+    "cut behind it": ("gzip", HOLDS[:-2]),
+    "cut inside it": ("gzip", gzip.compress(SECRET[:-1], 0)[:-8]),
+    "a wrong checksum": ("gzip", HOLDS[:-8] + bytes(8)),
+    "deflate with a wrong checksum": ("deflate", zlib.compress(SECRET * 9)[:-4] + bytes(4)),
+    "a byte too much": ("gzip, br", brotli.compress(HOLDS) + b"x"),
+    "a second frame": ("gzip, zstd", zstandard.compress(OTHER) + zstandard.compress(HOLDS)),
+    "a known coding over one that is not": ("zzz, gzip", HOLDS),
+    "too many codings": ("gzip, gzip, gzip", gzip.compress(gzip.compress(HOLDS))),
+    "over the limit": ("gzip", gzip.compress(b"." * 2000 + SECRET)),
+}
+
+
+@pytest.mark.parametrize("step", [1, 1 << 20])
+@pytest.mark.parametrize("name", HIDING)
+def test_what_a_kinder_reader_would_decode_is_withheld(place: Place, name: str, step: int) -> None:
+    """Its coding could not be undone here to the end, but can be where less is asked of it: the secret is in there."""
+    coding, data = HIDING[name]
+    taken = place.take(data, step, coding=coding, limits=replace(LIMITS, result=1000))
+    assert taken.body.undecodable is not None
+    assert taken.body.withheld
+    assert place.stored(taken) == data
+
+
+@pytest.mark.parametrize("name", HIDING)
+def test_where_no_credential_was_used_there_is_nothing_to_withhold(place: Place, name: str) -> None:
+    coding, data = HIDING[name]
+    taken = place.take(data, coding=coding, limits=replace(LIMITS, result=1000), forms=Forms(()))
+    assert (taken.body.undecodable is not None, taken.body.withheld) == (True, False)
+
+
+@pytest.mark.parametrize("end", [b"", SECRET[:3]])
+def test_what_broke_off_and_held_nothing_as_far_as_it_decoded_is_delivered(place: Place, end: bytes) -> None:
+    """A few bytes are the beginning of a secret by chance."""
+    taken = place.take(gzip.compress(b"." * 300 + end)[:-8], coding="gzip")
+    assert (taken.body.undecodable, taken.body.withheld) == ("cut", False)
 
 
 def test_decoded_bytes_have_a_hash_of_their_own(place: Place) -> None:

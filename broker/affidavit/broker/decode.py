@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from enum import StrEnum
 from typing import Protocol
 
@@ -52,6 +53,10 @@ class _Coding(Protocol):
     def pieces(self, data: bytes) -> Iterator[bytes]: ...
 
     @property
+    def tells_all(self) -> bool:
+        """Of malformed input it gives whatever was good before."""
+
+    @property
     def ended(self) -> bool: ...
 
     @property
@@ -62,6 +67,8 @@ class _Coding(Protocol):
 class _Zlib:
     """gzip and deflate. Deflate is zlib's format by RFC 9110, 8.4.1.2; bare deflate, which some send, is told apart by
     its first two bytes."""
+
+    tells_all = True
 
     def __init__(self, *, gzip: bool) -> None:
         self._stream = zlib.decompressobj(zlib.MAX_WBITS | 16) if gzip else None
@@ -75,8 +82,10 @@ class _Zlib:
             data, self._head = self._head, b""
             zlib_header = data[0] & 0x0F == 8 and int.from_bytes(data[:2], "big") % 31 == 0
             self._stream = zlib.decompressobj(zlib.MAX_WBITS if zlib_header else -zlib.MAX_WBITS)
+        before = self._stream
         try:
             while True:
+                before = self._stream.copy()
                 piece = self._stream.decompress(data, PIECE)
                 data = self._stream.unconsumed_tail
                 if piece:
@@ -86,6 +95,7 @@ class _Zlib:
                 if self._stream.eof or (not data and len(piece) < PIECE):
                     return
         except zlib.error as bad:
+            yield from _good_of(data, before)
             raise ValueError("malformed") from bad
 
     @property
@@ -97,10 +107,22 @@ class _Zlib:
         return self._stream is not None and bool(self._stream.unused_data)
 
 
+def _good_of(data: bytes, stream: zlib._Decompress) -> Iterator[bytes]:
+    """What a stream makes of input that is bad somewhere: given at once, the library tells nothing of it."""
+    rest = b""
+    with suppress(zlib.error):
+        for at in range(len(data)):
+            piece = stream.decompress(rest + data[at : at + 1], PIECE)
+            rest = stream.unconsumed_tail
+            if piece:
+                yield piece
+
+
 class _Brotli:
     """br. The library takes bytes behind the end in the same input for malformed."""
 
     trailing = False
+    tells_all = False
 
     def __init__(self) -> None:
         self._stream = brotli.Decompressor()
@@ -123,6 +145,8 @@ class _Brotli:
 
 class _Zstd:
     """zstd, one frame, without a dictionary."""
+
+    tells_all = False
 
     def __init__(self) -> None:
         self._stream = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj(write_size=PIECE)
@@ -187,6 +211,10 @@ class _Stage:
             raise _Bad(Undecodable.TRAILING)
 
     @property
+    def tells_all(self) -> bool:
+        return self._coding.tells_all
+
+    @property
     def cut(self) -> bool:
         """Whether the input, if this was all, ended too early. No input at all needs no coding."""
         return self._began and not self._coding.ended
@@ -203,7 +231,7 @@ class Decoder:
 
     def __init__(self, content_encoding: str | None, limit: int) -> None:
         """`content_encoding`: the header's value, repeats joined; `limit`: bytes that each coding may put out."""
-        codings = coding_names(content_encoding)
+        self._codings = codings = coding_names(content_encoding)
         self.undecodable: Undecodable | None = None
         self._stages: list[_Stage] = []
         if len(codings) > CODINGS_MOST or any(name not in _CODINGS for name in codings):
@@ -226,6 +254,20 @@ class Decoder:
         if not self.undecodable and any(stage.cut for stage in self._stages):
             self.undecodable = Undecodable.CUT
         return self.undecodable
+
+    @property
+    def hides(self) -> bool:
+        """Whether a reader that asks for less may get something out of this undecodable body that was not put out here:
+        what stands behind an end or a limit, what a library keeps to itself where the rest is bad, a coding below."""
+        match self.undecodable:
+            case None | Undecodable.CUT:
+                return False
+            case Undecodable.CODING:
+                return any(name in _CODINGS for name in self._codings)
+            case Undecodable.MALFORMED:
+                return len(self._stages) > 1 or not self._stages[0].tells_all
+            case _:
+                return True
 
     def _undone(self, data: bytes, stages: list[_Stage]) -> Iterator[bytes]:
         if not stages:

@@ -7,8 +7,8 @@ journal's file, in the transaction that commits the result; beyond that it goes 
 the record. Each has a key of its own, kept in the sealed payload of the record.
 
 A coded body is kept twice until its end shows whether it decodes: what cannot be undone is kept as it came, less the
-forms of secrets that stand in it openly; where there are any, it is for the operator alone, since the coding may hide
-more of them.
+forms of secrets that stand in it openly. It is for the operator alone where there are any in it, or in what did decode,
+and where it may hide some: a reader that asks for less than `decode` gets more out of it.
 
 Everything here blocks: on the disk, and on the processor for some ms a MiB. An intake belongs to one thread at a time;
 `sink` sees to that. What it hands on to the disk is hashed, sealed and written by another thread, for that half of the
@@ -29,7 +29,7 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from affidavit.broker.decode import PIECE, Decoder, coding_names
 from affidavit.broker.events import StoredBody
 from affidavit.broker.limits import Limits
-from affidavit.broker.redact import Forms, Redactor
+from affidavit.broker.redact import MIN_SECRET, Forms, Redactor, begun
 from affidavit.journal import CHUNK, Blob, FileUnwritable, ResultFile, ResultWriter
 
 NONCE = 12
@@ -56,6 +56,7 @@ class Intake:
         self._digest = hashlib.sha256()
         self._bytes = 0
         self._decoder = Decoder(coding, limits.result)
+        self._forms = forms
         self._redactor = Redactor(forms)
         self._store = _Store(directory, name, limits, disk)
         self._raw_redactor = Redactor(forms)
@@ -76,9 +77,10 @@ class Intake:
     def finish(self) -> Taken:
         """The body has ended: make what was kept durable, but for blobs. FileUnwritable; then nothing is left."""
         undecodable = self._decoder.finish()
+        end = self._redactor.finish()
         try:
             if undecodable is None:
-                self._store.write(self._redactor.finish())
+                self._store.write(end)
                 store, redactor = self._store, self._redactor
             else:
                 assert self._raw is not None
@@ -104,9 +106,15 @@ class Intake:
             truncated_at=store.truncated_at,
             text=kept.inline is not None and _is_text(kept.inline),
             undecodable=str(undecodable) if undecodable is not None else None,
-            withheld=undecodable is not None and redactor.count > 0,
+            withheld=undecodable is not None and self._may_tell(end),
         )
         return Taken(body, kept.blobs, kept.inline)
+
+    def _may_tell(self, end: bytes) -> bool:
+        """Whether an undecodable body may tell a secret; `end` is the end of what did decode."""
+        forms = self._forms
+        seen = self._raw_redactor.count + self._redactor.count > 0
+        return seen or begun(end, forms) >= MIN_SECRET or (bool(forms.literals) and self._decoder.hides)
 
     def discard(self) -> None:
         """Drop what was kept, at any point short of `finish`; once more does nothing."""
