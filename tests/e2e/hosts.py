@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -87,3 +88,17 @@ def home_with_hosts(template: Home, sshd: Sshd, contracts: Mapping[str, str]) ->
     for ran in made:
         assert ran.status == 0, ran
     return home
+
+
+@contextmanager
+def reaching(prepared: Home, sshd: Sshd, marks: Path) -> Iterator[Reached]:
+    """A broker over a copy of `prepared`, which is found in order at the end."""
+    home = copy_of(prepared)
+    try:
+        with home.serve() as broker:
+            yield Reached(home, broker, sshd, marks)
+            assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
+            assert broker.stop() == 0
+        assert home.intact()
+    finally:
+        home.remove()

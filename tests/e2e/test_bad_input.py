@@ -1,5 +1,5 @@
 """Bad input by real sockets and real commands: each gets its code, the field and what to do; the connection and the
-program live on, and nothing is lost (issue 2, Bad input; R8, R9).
+program live on, and nothing is lost (R8, R9).
 
 One broker takes all of it, with an action in flight from the first to the last: it must end as if nothing had been.
 """

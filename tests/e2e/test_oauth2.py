@@ -1,4 +1,4 @@
-"""A token over real sockets: asked for once, used, replaced, and found nowhere (issue 3, OAuth2; R16)."""
+"""A token over real sockets: asked for once, used, replaced, and found nowhere (R16)."""
 
 from __future__ import annotations
 

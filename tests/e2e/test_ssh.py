@@ -1,4 +1,4 @@
-"""Commands on a real OpenSSH server, by the socket that agents use and by `affidavit ssh` (issue 4; R49-R53).
+"""Commands on a real OpenSSH server, by the socket that agents use and by `affidavit ssh` (R49-R53).
 
 The server keeps no log of its own here that a test could trust; each command leaves a mark in a file instead.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts
+from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, reaching
 from tests.e2e.rig import CLI, LIMIT_S, Home, answer, copy_of, facts, new_operation, until
 
 _CONTRACT = (
@@ -45,15 +45,8 @@ def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def reached(prepared: Home, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    home = copy_of(prepared)
-    try:
-        with home.serve() as broker:
-            yield Reached(home, broker, sshd, tmp_path_factory.mktemp("ssh") / "marks")
-            assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
-            assert broker.stop() == 0
-        assert home.intact()
-    finally:
-        home.remove()
+    with reaching(prepared, sshd, tmp_path_factory.mktemp("ssh") / "marks") as made:
+        yield made
 
 
 def test_an_agent_gets_both_outputs_and_the_status(reached: Reached) -> None:

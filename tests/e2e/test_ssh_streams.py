@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.broker.wire.ssh.sshd import Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts
+from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, reaching
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, until
 
 from affidavit.ipc.client import ConnectionLost, attached
@@ -55,15 +55,8 @@ def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
 
 @pytest.fixture(scope="module")
 def reached(prepared: Home, sshd: Sshd, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reached]:
-    home = copy_of(prepared)
-    try:
-        with home.serve() as broker:
-            yield Reached(home, broker, sshd, tmp_path_factory.mktemp("ssh") / "marks")
-            assert [line for line in broker.said if "Traceback" in line or "failed with" in line] == []
-            assert broker.stop() == 0
-        assert home.intact()
-    finally:
-        home.remove()
+    with reaching(prepared, sshd, tmp_path_factory.mktemp("ssh") / "marks") as made:
+        yield made
 
 
 def git(home: Home, *words: str, limit_s: float = LONG_S, **env: str) -> subprocess.CompletedProcess[str]:
