@@ -128,6 +128,47 @@ def test_the_form_on_the_page_unlocks(window: MainWindow, qtbot: QtBot, bridge: 
     assert broker.calls == [("unlock", ("the tray",)), ("unlock", ("the tray",))]
 
 
+def test_what_was_typed_on_the_page_does_not_open_the_vault_later(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    def turn(vault: str) -> None:
+        with qtbot.waitSignal(bridge.vault_changed):
+            bridge.tell(lambda _api: broker.tell(vault=vault))
+
+    turn("locked")
+    form = window._overview._unlock.form
+    qtbot.keyClicks(form._field, PASSPHRASE.decode())
+    assert form._button.isEnabled()
+    turn("ready")  # another window, or a command, opened it
+    turn("locked")
+    assert not form._button.isEnabled()
+    qtbot.keyClicks(form._field, PASSPHRASE.decode())
+    window.go(Page.ACTIVITY)
+    window.go(Page.OVERVIEW)
+    assert not form._button.isEnabled()
+    assert broker.calls == []
+
+
+def test_a_window_that_waits_for_its_passphrase_forgets_it_when_the_vault_locks(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    bridge.tell(lambda _api: broker.tell(alerts=ALERTS))
+    panel = window._overview._alerts
+    qtbot.waitUntil(panel.isVisible)
+    panel.ask(bridge.status.alerts[0])
+    closing = panel.closing
+    assert closing is not None
+    qtbot.keyClicks(closing.bar.passphrase, PASSPHRASE.decode())
+    with qtbot.waitSignal(bridge.vault_changed):
+        bridge.tell(lambda _api: broker.tell(vault="locked"))
+    assert not closing.bar.passphrase.filled
+    qtbot.keyClicks(closing.bar.passphrase, PASSPHRASE.decode())
+    field = closing.bar.passphrase
+    window.hide()
+    closing.hide()
+    assert not field.filled
+
+
 def test_the_strip_shows_cards(window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker) -> None:
     assert not window._strip._show.isVisible()
     bridge.tell(lambda _api: broker.tell(cards=2, sessions=1))
@@ -191,6 +232,21 @@ def test_the_unlock_window_closes_once_the_vault_is_open(qtbot: QtBot, bridge: B
     qtbot.keyClicks(unlock.form._field, PASSPHRASE.decode())
     qtbot.keyClick(unlock.form._field, Qt.Key.Key_Return)
     qtbot.waitUntil(lambda: not unlock.isVisible())
+
+
+def test_the_unlock_window_forgets_what_was_typed_when_the_vault_is_opened_elsewhere(
+    qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    with qtbot.waitSignal(bridge.vault_changed):
+        bridge.tell(lambda _api: broker.tell(vault="locked"))
+    unlock = UnlockWindow(bridge)
+    qtbot.addWidget(unlock)
+    unlock.ask()
+    qtbot.keyClicks(unlock.form._field, PASSPHRASE.decode())
+    with qtbot.waitSignal(bridge.vault_changed):
+        bridge.tell(lambda _api: broker.tell(vault="ready"))
+    assert unlock.isVisible()
+    assert not unlock.form._field.filled
 
 
 ALERTS = [

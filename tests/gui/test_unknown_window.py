@@ -163,6 +163,17 @@ def test_a_locked_vault_cannot_be_attested_into(
     assert form._missing.text() == "The vault is locked. Unlock it to attest."
 
 
+def test_the_second_look_forgets_its_passphrase_when_the_vault_locks(
+    qtbot: QtBot, window: UnknownWindow, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, "re_5Tq81"))
+    qtbot.keyClicks(second.bar.passphrase, PASSPHRASE.decode())
+    assert second.bar.sign.isEnabled()
+    with qtbot.waitSignal(bridge.vault_changed):
+        bridge.tell(lambda _api: broker.tell(vault="locked"))
+    assert not second.bar.sign.isEnabled()
+
+
 def test_the_second_look_starts_on_go_back_and_needs_the_passphrase(qtbot: QtBot, window: UnknownWindow) -> None:
     second = look(qtbot, window, Draft(Outcome.COMMITTED, NOTE, "re_5Tq81"))
     qtbot.waitUntil(second.isVisible)

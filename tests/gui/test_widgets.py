@@ -68,6 +68,18 @@ def test_all_of_it_can_be_cleared_and_is_overwritten(field: PassphraseField, key
     assert kept == bytes(6)
 
 
+def test_what_was_typed_is_forgotten_and_overwritten_once_nobody_sees_it(qtbot: QtBot) -> None:
+    page = QWidget()
+    qtbot.addWidget(page)
+    field = PassphraseField(page)
+    page.show()
+    QTest.keyClicks(field, "secret")
+    kept = field._bytes
+    page.hide()
+    assert not field.filled
+    assert kept == bytes(6)
+
+
 def test_paste_and_input_methods_add_at_the_end(field: PassphraseField) -> None:
     QGuiApplication.clipboard().setText("pasted")
     QTest.keySequence(field, QKeySequence(QKeySequence.StandardKey.Paste))

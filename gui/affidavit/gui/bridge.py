@@ -97,6 +97,8 @@ class Bridge(QObject):
     """The broker has ended: the exception that ended it, or None after `stop`. Nothing follows it."""
     status_changed = Signal(object)
     """A `Status`."""
+    vault_changed = Signal()
+    """It was locked or opened, whoever did it."""
     card_opened = Signal(object)
     """A `Card`."""
     card_closed = Signal(object, object)
@@ -214,8 +216,10 @@ class Bridge(QObject):
                 if shiboken6.isValid(owner):
                     then(answer)
             case Status():
-                self._status = message
+                before, self._status = self._status, message
                 self.status_changed.emit(message)
+                if message.vault != before.vault:
+                    self.vault_changed.emit()
             case _CardOpened(card):
                 self.card_opened.emit(card)
             case _CardClosed(invocation_id, end):

@@ -91,11 +91,6 @@ class FirstRun(QDialog):
         if not self._busy:
             super().reject()
 
-    def done(self, result: int) -> None:
-        self._first.clear()
-        self._second.clear()
-        super().done(result)
-
     def _lay_out(self) -> None:
         body = QVBoxLayout()
         body.setContentsMargins(28, 24, 28, 20)

@@ -66,9 +66,10 @@ class SignWindow(QDialog):
         """There is nothing left to sign: say why. Only going back is left."""
         self.bar.overtaken(sentence)
 
-    def done(self, result: int) -> None:
+    @Slot()
+    def forget(self) -> None:
+        """Overwrite what was typed: the vault was locked or opened meanwhile."""
         self.bar.passphrase.clear()
-        super().done(result)
 
     def reject(self) -> None:
         """Go back, unless the signature is on its way: what was handed over cannot be taken back."""

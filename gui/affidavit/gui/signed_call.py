@@ -45,6 +45,7 @@ class SignedCall(SignWindow):
             column.addWidget(part)
         super().__init__(words.sign, inside, words, claim, parent)
         self.signed.connect(self._give)
+        bridge.vault_changed.connect(self.forget)
 
     @Slot(object)
     def _give(self, passphrase: bytearray) -> None:

@@ -185,6 +185,7 @@ class UnknownWindow(QWidget):
         look = SecondLook(statement, self)
         look.setAttribute(Qt.WidgetAttribute.WA_DeleteOnClose)
         look.signed.connect(self._sign)
+        self._bridge.vault_changed.connect(look.forget)
         look.finished.connect(self._look_closed)
         self._look = look
         look.open()

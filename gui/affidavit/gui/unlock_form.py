@@ -19,7 +19,10 @@ PROGRAM = "the tray"
 
 
 class UnlockForm(QWidget):
-    """Passphrase and Unlock. Enter in the field unlocks: opening the vault dispatches nothing."""
+    """Passphrase and Unlock. Enter in the field unlocks: opening the vault dispatches nothing.
+
+    What was typed is forgotten once the vault is locked or opened, here or elsewhere.
+    """
 
     unlocked = Signal()
 
@@ -49,6 +52,7 @@ class UnlockForm(QWidget):
         self._field.entered.connect(self._unlock)
         self._button.clicked.connect(self._unlock)
         bridge.status_changed.connect(self.show_status)
+        bridge.vault_changed.connect(self._field.clear)
         self.show_status(bridge.status)
         self._changed()
 
@@ -59,10 +63,6 @@ class UnlockForm(QWidget):
         said = texts.counted(waiting, *texts.CONTRACTS_PENDING) if waiting else ""
         self._contracts.setText(said)
         self._contracts.setVisible(bool(said))
-
-    def forget(self) -> None:
-        """Overwrite what was typed."""
-        self._field.clear()
 
     @Slot()
     def _changed(self) -> None:

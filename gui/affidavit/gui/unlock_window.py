@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from PySide6.QtCore import Qt
-from PySide6.QtGui import QHideEvent
 from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from affidavit.gui import texts_unknown as texts
@@ -18,7 +17,7 @@ WIDTH = 440
 
 
 class UnlockWindow(QDialog):
-    """Closes by itself once the vault is open. What was typed does not outlive the window."""
+    """Closes by itself once the vault is open."""
 
     def __init__(self, bridge: Bridge, parent: QWidget | None = None) -> None:
         super().__init__(parent)
@@ -55,7 +54,3 @@ class UnlockWindow(QDialog):
         self.raise_()
         self.activateWindow()
         self.form.setFocus()
-
-    def hideEvent(self, event: QHideEvent) -> None:
-        super().hideEvent(event)
-        self.form.forget()

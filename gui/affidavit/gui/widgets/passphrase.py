@@ -1,7 +1,8 @@
 """A field for the vault's passphrase.
 
 Not a QLineEdit: that keeps the passphrase in strings which cannot be overwritten, and tells assistive tools how long
-it is. This one keeps bytes, can only be added to at the end, and always says the same to whoever asks.
+it is. This one keeps bytes, can only be added to at the end, always says the same to whoever asks, and forgets what was
+typed as soon as nobody sees it any more, whatever hid it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from PySide6.QtGui import (
     QFocusEvent,
     QFontMetrics,
     QGuiApplication,
+    QHideEvent,
     QInputMethodEvent,
     QKeyEvent,
     QKeySequence,
@@ -98,6 +100,10 @@ class PassphraseField(QWidget):
     def inputMethodEvent(self, event: QInputMethodEvent) -> None:
         self._add(event.commitString())
         event.accept()
+
+    def hideEvent(self, event: QHideEvent) -> None:
+        super().hideEvent(event)
+        self.clear()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
         super().focusOutEvent(event)
