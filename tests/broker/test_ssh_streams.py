@@ -164,7 +164,8 @@ async def test_the_same_operation_is_told_of_and_never_joined(allowed: Any) -> N
     first = Call(allowed, session, operation_id="op-1")
     await first.attach()
     again = Call(allowed, session, operation_id="op-1")
-    assert allowed.facts(await again.task)[2:] == ("IN_PROGRESS", "fetch_result")
+    async with asyncio.timeout(10):
+        assert allowed.facts(await again.task)[2:] == ("IN_PROGRESS", "fetch_result")
     assert not again.ready.done()
     hang.release.set()
     await first.task

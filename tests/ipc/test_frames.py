@@ -11,6 +11,7 @@ from affidavit.broker.stream import CREDIT, CallerStream
 from affidavit.broker.terms import SessionId
 from affidavit.broker.wire.ssh.port import StdinBroken, Stream
 from affidavit.ipc import connection
+from affidavit.ipc import frames as module
 from affidavit.ipc.frames import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT, BadFrame, FrameBuffer, frames
 
 ATTACH = {"invocation_id": "act_1"}
@@ -117,6 +118,19 @@ async def test_a_caller_that_closes_midway_breaks_its_input_off(doors: Doors, st
     client.close()
     with pytest.raises(StdinBroken):
         await the_input(stream)
+
+
+async def test_a_caller_that_goes_while_the_command_takes_no_input_is_missed(
+    doors: Doors, stream: CallerStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "LOOK_S", 0.01)
+    client = await attached(doors)
+    for _ in range(CREDIT // FRAME_BYTES):
+        await write(client, frame(STDIN, bytes(FRAME_BYTES)))
+    async with asyncio.timeout(20):
+        await stream._until(lambda: stream._input_bytes >= CREDIT)
+        client.close()
+        await stream._until(lambda: stream.lost)
 
 
 async def test_a_half_closed_connection_without_an_end_is_broken_off_too(doors: Doors, stream: CallerStream) -> None:

@@ -21,6 +21,8 @@ from affidavit.broker.wire.ssh.port import Stream
 
 STDIN, STDOUT, STDERR, END = 0, 1, 2, 255
 FRAME_BYTES = 64 * 1024
+LOOK_S = 1.0
+"""How often it is looked whether the caller of a command that takes no input is there still."""
 HEAD = struct.Struct("!BI")
 _CHANNELS = {Stream.STDOUT: STDOUT, Stream.STDERR: STDERR}
 
@@ -99,7 +101,7 @@ async def _inward(sock: socket.socket, stream: CallerStream, begun: bytes) -> No
         while (frame := buffer.next()) is not None:
             match frame:
                 case (channel, payload) if channel == STDIN and not ended:
-                    await stream.feed(payload)
+                    await _feed(sock, stream, payload)
                 case (channel, b"") if channel == END:
                     ended = True
                     stream.end_input()
@@ -110,6 +112,18 @@ async def _inward(sock: socket.socket, stream: CallerStream, begun: bytes) -> No
             if not ended or hung_up(sock):
                 raise ConnectionResetError
             return
+
+
+async def _feed(sock: socket.socket, stream: CallerStream, data: bytes) -> None:
+    """Give the command a part of its input. While it takes none nothing is read, so it is looked whether the caller is
+    there still."""
+    feeding = asyncio.ensure_future(stream.feed(data))
+    try:
+        while not (await asyncio.wait({feeding}, timeout=LOOK_S))[0]:
+            if hung_up(sock):
+                raise ConnectionResetError
+    finally:
+        feeding.cancel()
 
 
 async def _outward(sock: socket.socket, stream: CallerStream) -> None:
