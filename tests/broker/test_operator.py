@@ -244,3 +244,12 @@ async def test_a_refusal_names_its_field(world: World, changes: Changes) -> None
         await operator.proxy_set("proxy", passphrase=words(), **NO_PROXY)
     assert [(r.value.code, r.value.field) for r in (bad_ca, bad_url)] == [("invalid", "ca"), ("invalid", "url")]
     assert changes.seen == []
+
+
+async def test_the_status_tells_the_theme_as_soon_as_it_is_set(world: Any) -> None:
+    told: list[str] = []
+    stop = world.broker.operator.on_status(lambda status: told.append(status["theme"]))
+    assert told == ["system"]
+    await world.broker.operator.settings_set("look.theme", "dark", bytearray(PASSPHRASE))
+    await world.until(lambda: told[-1] == "dark")
+    stop()

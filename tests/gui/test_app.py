@@ -124,6 +124,25 @@ def test_without_a_tray_the_main_window_is_the_way_in(make: Make) -> None:
     assert not app.main._tray_there()
 
 
+def test_the_operators_theme_is_put_on_once_it_is_told(make: Make, broker: ScriptedBroker, qtbot: QtBot) -> None:
+    app = make()
+    assert theme.current() == theme.tokens(theme.Scheme.LIGHT)
+    for setting in (theme.Scheme.DARK, theme.Scheme.LIGHT):
+        app.bridge.tell(lambda _api, setting=setting: broker.tell(theme=setting.value))
+        qtbot.waitUntil(lambda setting=setting: theme.current() == theme.tokens(setting))
+    app.bridge.tell(lambda _api: broker.tell(theme="dark"))
+    qtbot.waitUntil(lambda: theme.current() == theme.tokens(theme.Scheme.DARK))
+    app.restyle()
+    assert theme.current() == theme.tokens(theme.Scheme.DARK)
+
+
+def test_a_change_of_the_desktops_looks_is_followed(make: Make, qapp: QApplication) -> None:
+    make()
+    theme.apply(qapp, theme.Scheme.DARK)
+    qapp.styleHints().colorSchemeChanged.emit(Qt.ColorScheme.Light)
+    assert theme.current() == theme.tokens(theme.Scheme.LIGHT)
+
+
 def test_a_second_start_raises_the_window(make: Make, home: Home, qtbot: QtBot) -> None:
     app = make()
     app.main.hide()

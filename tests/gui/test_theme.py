@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
-from PySide6.QtGui import QColor, QImage, QPalette
+from PySide6.QtGui import QImage, QPalette
 from PySide6.QtWidgets import QApplication
 
 from affidavit.broker.terms import Outcome
@@ -106,20 +108,61 @@ def test_type_sizes_follow_the_base(qapp: QApplication) -> None:
     assert theme.mono_font().fixedPitch() or theme.mono_font().styleHint() == theme.mono_font().StyleHint.Monospace
 
 
-def test_high_contrast_takes_the_desktops_palette_whole(qapp: QApplication) -> None:
-    system = QPalette()
-    for role in QPalette.ColorRole:
-        if role is not QPalette.ColorRole.NColorRoles:
-            system.setColor(role, QColor("#ffff00"))
-    before = qapp.palette()
-    try:
-        qapp.setPalette(system)
-        theme.apply_high_contrast(qapp)
-        assert theme.current().ink == "#ffff00"
-        assert qapp.palette().color(QPalette.ColorRole.Text).name() == "#ffff00"
-    finally:
-        qapp.setPalette(before)
-        theme.apply(qapp, Scheme.LIGHT)
+@pytest.fixture
+def desktop(qapp: QApplication) -> Iterator[QPalette]:
+    """The desktop's own palette."""
+    qapp.setPalette(QPalette())
+    yield QPalette(qapp.palette())
+    theme.apply(qapp, Scheme.LIGHT)
+
+
+@pytest.mark.parametrize("scheme", Scheme)
+@pytest.mark.parametrize("setting", ["system", "light", "dark"])
+def test_the_setting_is_put_on_and_system_follows_the_desktop(
+    qapp: QApplication, desktop: QPalette, monkeypatch: pytest.MonkeyPatch, setting: str, scheme: Scheme
+) -> None:
+    monkeypatch.setattr(theme, "_desktop_scheme", lambda _app: scheme)
+    assert theme.put_on(qapp, setting) is scheme
+    wanted = scheme if setting == "system" else Scheme(setting)
+    assert theme.current() == theme.tokens(wanted)
+    assert qapp.palette().color(QPalette.ColorRole.Window).name() == theme.tokens(wanted).window
+
+
+def test_the_desktops_accent_outlasts_a_switch(
+    qapp: QApplication, desktop: QPalette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def accent(app: QApplication) -> str:
+        asked.append(app.palette().color(QPalette.ColorRole.Accent).name())
+        return "#2266ff"
+
+    monkeypatch.setattr(theme, "_desktop_accent", accent)
+    theme.put_on(qapp, "light")
+    theme.put_on(qapp, "light")
+    assert theme.current().accent == "#2266ff"
+    theme.put_on(qapp, "dark")
+    assert theme.current() == with_accent(Scheme.DARK, "#2266ff")
+    assert asked == [desktop.color(QPalette.ColorRole.Accent).name()] * 3, "not our own, which was on"
+
+
+def test_high_contrast_takes_the_desktops_palette_whole(
+    qapp: QApplication, desktop: QPalette, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(theme, "_wants_high_contrast", lambda _app: True)
+    theme.apply(qapp, Scheme.DARK)
+    theme.put_on(qapp)
+    for role in (QPalette.ColorRole.Window, QPalette.ColorRole.Text, QPalette.ColorRole.Highlight):
+        assert qapp.palette().color(role) == desktop.color(role)
+    ink = desktop.color(QPalette.ColorRole.WindowText).name()
+    assert (theme.current().ink2, theme.current().colour("unknown.text")) == (ink, ink)
+    theme.put_on(qapp, "dark")
+    assert theme.current() == theme.tokens(Scheme.DARK), "the operator's own choice goes before"
+
+
+def test_a_dark_desktop_that_does_not_say_so_is_told_by_its_window(qapp: QApplication, desktop: QPalette) -> None:
+    theme.apply(qapp, Scheme.DARK)
+    assert theme.put_on(qapp) is Scheme.LIGHT, "by the desktop's palette, not by ours"
 
 
 def _colours_of(image: QImage) -> set[str]:

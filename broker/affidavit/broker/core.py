@@ -543,6 +543,7 @@ class Core:
             "allowed_without_asking": len(self.grants),
             "pending_contracts": len(self.contracts.pending) if self.contracts is not None else 0,
             "unlock_wanted": self.unlock_wanted,
+            "theme": self.settings.theme,
             "alerts": self.alerts.shown(),
             "alerts_sealed": self.alerts.sealed,
             "metrics_since": rfc3339(self.metrics.since),

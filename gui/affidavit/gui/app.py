@@ -118,7 +118,7 @@ def _run(*, minimized: bool, secret: bytearray | None, open_broker: OpenBroker) 
     app.setApplicationName(texts.APP)
     app.setDesktopFileName(DESKTOP_FILE)
     app.setQuitOnLastWindowClosed(False)
-    theme.apply(app, theme.desktop_scheme(app), theme.desktop_accent(app))
+    theme.put_on(app)
     app.setWindowIcon(theme.app_icon())
     signals = UnixSignals()
     try:

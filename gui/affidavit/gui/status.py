@@ -47,6 +47,8 @@ class Status:
     """What the operator should look into, oldest first (R67)."""
     alerts_sealed: int = 0
     """Open alerts of earlier runs; what they say is sealed until the vault is open."""
+    theme: str = "system"
+    """The operator's setting `look.theme`: `system`, `light` or `dark`."""
     counts: Counts = field(default_factory=dict)
 
     @classmethod
@@ -72,6 +74,7 @@ class Status:
                 Alert(int(alert["id"]), str(alert["says"]), times.parse(alert.get("at")))
                 for alert in told.get("alerts") or ()
             ),
+            theme=str(told.get("theme", "system")),
             alerts_sealed=int(told.get("alerts_sealed", 0)),
             counts={
                 Phase(phase): {Outcome(outcome): int(n) for outcome, n in row.items()}

@@ -83,6 +83,8 @@ class TrayApp(QObject):
         self._passphrase = passphrase
         self._was_open = self._leaving = self._waiting = False
         self._unlock_wanted = 0
+        self._theme = theme.SYSTEM
+        self._desktop = theme.put_on(app)
         self.bridge = Bridge(self)
         self.tray = Tray(self._panel(), self)
         self.main = MainWindow(self.bridge, now, lambda: self.tray.available)
@@ -103,9 +105,10 @@ class TrayApp(QObject):
         self._app.setQuitOnLastWindowClosed(False)
         self.bridge.start(lambda: self._open_home(self.bridge.ask_raise))
 
-    def restyle(self, scheme: Scheme) -> None:
-        """Put on another scheme."""
-        theme.apply(self._app, scheme)
+    @Slot()
+    def restyle(self) -> None:
+        """Put on what the desktop and the operator's setting ask for now."""
+        self._desktop = theme.put_on(self._app, self._theme)
         self.tray.restyle(self._panel())
 
     def say(self, sentence: str) -> None:
@@ -161,7 +164,7 @@ class TrayApp(QObject):
         self.main.lock_asked.connect(self._lock)
         self.main.unlock_asked.connect(self.unlock.ask)
         self.main.quit_asked.connect(self.ask_to_leave)
-        self._app.styleHints().colorSchemeChanged.connect(self._scheme_changed)
+        theme.on_desktop_change(self._app, self.restyle)
 
     @Slot()
     def _opened(self) -> None:
@@ -217,6 +220,9 @@ class TrayApp(QObject):
         if status.unlock_wanted > self._unlock_wanted and status.vault == "locked":
             self.unlock.ask()
         self._unlock_wanted = status.unlock_wanted
+        if status.theme != self._theme:
+            self._theme = status.theme
+            self.restyle()
         if self._waiting:
             self._waited(status)
 
@@ -310,12 +316,8 @@ class TrayApp(QObject):
 
     # --- looks ---
 
-    @Slot()
-    def _scheme_changed(self) -> None:
-        self.restyle(theme.desktop_scheme(self._app))
-
     def _panel(self) -> Scheme:
-        return panel_scheme(theme.desktop_scheme(self._app), os.environ.get("XDG_CURRENT_DESKTOP", ""))
+        return panel_scheme(self._desktop, os.environ.get("XDG_CURRENT_DESKTOP", ""))
 
 
 def explained(error: BaseException) -> tuple[str, str | None]:
