@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -295,6 +296,20 @@ async def test_behind_a_known_jump_host_the_target_is_learnt(lax: Any) -> None:
     (jump,) = wire.requests[0].jumps
     assert jump.host_keys[0].line == HOST_KEY
     assert pinned(lax, "inner") == (key(1),)
+
+
+async def test_what_a_jump_host_says_of_a_probe_tells_no_secret(lax: Any) -> None:
+    """It was logged in to with its password."""
+    await add_host(lax, "jump", host_keys=[HOST_KEY])
+    await add_host(lax, "inner", jump="jump")
+    said = f"no {PASSWORD.decode()} here"
+    refused = SetupStop(Stage.SSH_AUTH, Stage.SSH_CHANNEL, SetupFault.CHANNEL_PROHIBITED, "SSH_OPEN_1", PEER, said)
+    probing(lax, Probed(stopped=refused))
+    envelope = await asked(lax, lax.session(), host="inner", command="make")
+    assert lax.facts(envelope)[1] == "not_attempted"
+    records = [payload for _, payload in lax.broker.core.projection.records(envelope["invocation_id"])]
+    assert "planted" not in json.dumps([records, envelope])
+    assert "no [redacted] here" in json.dumps(records)
 
 
 async def test_a_new_jump_host_before_a_known_target_is_learnt_and_passed(lax: Any) -> None:

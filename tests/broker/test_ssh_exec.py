@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from affidavit.broker.api import ActionError, BadParam
+from affidavit.broker.terms import Stage
+from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
 from affidavit.broker.wire.ssh.port import ExitSignal
 from affidavit.broker.wire.ssh.scripted import (
     Accept,
+    Broken,
     Close,
     Cross,
     Eof,
@@ -21,6 +26,7 @@ from affidavit.broker.wire.ssh.scripted import (
     ScriptedSshWire,
     Stdin,
     Step,
+    Stop,
     result,
 )
 
@@ -134,6 +140,58 @@ async def test_reads_may_share_a_transport_and_writes_never_do(host: Any) -> Non
     first, second, write = wire.reuses
     assert first is not None
     assert (second, write) == (first, None)
+
+
+TOLD = PASSWORD.decode()
+FAREWELL = "disconnected by peer before the command's end: "
+REFUSED = SetupStop(Stage.HOST_KEY, Stage.SSH_AUTH, SetupFault.AUTH_REFUSED, "SSH_DISCONNECT_2", "192.0.2.7")
+LONG = "X" * 50
+ENDS: dict[str, tuple[tuple[Step, ...], str]] = {
+    "farewell": ((Cross(), Accept(), Broken(Fault.CLOSED, f"{FAREWELL}no {TOLD} here")), "no [redacted] here"),
+    "farewell, cut": ((Cross(), Accept(), Broken(Fault.CLOSED, f"{FAREWELL}no {TOLD[:-3]}...")), "no ..."),
+    "signal": (
+        (Cross(), Accept(), Exit(signal=ExitSignal("TERM", False, f"by {TOLD}")), Eof(), Close()),
+        "by [redacted]",
+    ),
+    "name": ((Cross(), Accept(), Exit(signal=ExitSignal(TOLD, False, "")), Eof(), Close()), '"[redacted]"'),
+    "name, cut": (
+        (Cross(), Accept(), Exit(signal=ExitSignal(f"{LONG}{TOLD[:11]}...", False, "")), Eof(), Close()),
+        f"{LONG}...",
+    ),
+    "stop": ((Stop(replace(REFUSED, detail=f"no {TOLD} here")),), "no [redacted] here"),
+    "stop, cut": ((Stop(replace(REFUSED, detail=f"no {TOLD[:-3]}...")),), "no ..."),
+    "an end by chance": ((Cross(), Accept(), Exit(signal=ExitSignal("TERM", False, "stop")), Eof(), Close()), '"stop"'),
+}
+
+
+@pytest.mark.parametrize("name", ENDS)
+async def test_what_a_peer_says_of_an_end_tells_no_secret(host: Any, name: str) -> None:
+    """It was sent the password: its own words of an end are redacted like its output, also where they were cut."""
+    steps, shown = ENDS[name]
+    scripted(host, steps)
+    session = host.session()
+    call = asked(host, session, command="make")
+    await host.approve()
+    envelope = await call
+    later = await host.get(session, envelope["invocation_id"])
+    records = [payload for _, payload in host.broker.core.projection.records(envelope["invocation_id"])]
+    for told in (envelope, later, records):
+        assert "planted" not in json.dumps(told)
+    assert shown in json.dumps(records)
+
+
+@pytest.mark.parametrize("interactive", [False, True])
+async def test_a_password_is_redacted_however_short_it_is(host: Any, interactive: bool) -> None:
+    """As a value that was sent whole (interface, Redaction)."""
+    more = {"name": "short", "kind": "ssh-password", "targets": ["s.example.com"], "interactive": interactive}
+    operator = host.broker.operator
+    await operator.credential_add(more, bytearray(b"pw-4711"), bytearray(PASSPHRASE))
+    about = {"name": "s", "address": "s.example.com", "user": "deploy", "credential": "short"}
+    await operator.host_add({**about, "host_keys": [HOST_KEY]}, bytearray(PASSPHRASE))
+    scripted(host, result(0, b"it is pw-4711."))
+    call = asked(host, host.session(), host="s", command="make")
+    await host.approve()
+    assert (await call)["ssh"]["stdout"]["text"] == "it is [redacted]."
 
 
 TERM = ExitSignal("TERM", False, "")

@@ -16,6 +16,7 @@ from affidavit.broker import outcome as oc
 from affidavit.broker.admission import card_of
 from affidavit.broker.card import Card, NewHostKey, Notice, NoticeKind, Scope
 from affidavit.broker.hops import nameless, ssh_hop
+from affidavit.broker.ssh_words import forms_of, redacted_stop
 from affidavit.broker.stop import Stop
 from affidavit.broker.terms import Code, InvocationId, Phase, Stage
 from affidavit.broker.vault.errors import VaultError, VaultLocked
@@ -49,6 +50,7 @@ class FirstContact:
         jumps = way[: way.index(self._newcomer)]
         lent = await core.secrets.lend(jumps)
         try:
+            forms = forms_of(jumps, lent)
             probed = await core.ssh_wire.probe(
                 nameless(entry),
                 allow=lambda address: True,
@@ -61,6 +63,8 @@ class FirstContact:
         finally:
             for each in lent:
                 each.wipe()
+        if probed.stopped is not None:
+            return Probed(stopped=redacted_stop(probed.stopped, forms))
         key = self._key = probed.host_key
         if key is None or entry.may_learn(key):
             return probed

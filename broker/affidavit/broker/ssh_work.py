@@ -22,6 +22,7 @@ from affidavit.broker.redact import Forms
 from affidavit.broker.results import Results
 from affidavit.broker.signs import Answer
 from affidavit.broker.sink import Kept, Pump
+from affidavit.broker.ssh_words import forms_of, redacted
 from affidavit.broker.stop import Stop
 from affidavit.broker.stream import CallerStream, LiveOutput
 from affidavit.broker.terms import Code, Effect, InvocationId, Phase
@@ -79,7 +80,7 @@ class SshWork:
         self._sink: _Sink | None = None
         self._marker: Marker | None = None
         self._cut = b""
-        self._forms = Forms(())
+        self._forms: Forms | None = None
         self._answer: Answer | None = None
 
     @property
@@ -108,7 +109,7 @@ class SshWork:
     def exchange(self, line: Line, deadline: float) -> _Keyed:
         assert self._request is not None, "prepare comes first"
         limits = self._limits()
-        forms = self._forms = Forms([lent.secret.use(bytes) for lent in self._lent])
+        forms = self._forms = forms_of(self.bound.way, self._lent)
         capped = replace(limits, result=limits.ssh_output)
         self._marker = Marker(self.bound.marker.encode()) if self.bound.marker is not None else None
         self._sink = _Sink(
@@ -126,7 +127,8 @@ class SshWork:
                 limits=SshLimits(dns_s=limits.dns_s, tcp_connect_s=limits.tcp_connect_s),
                 deadline=deadline,
                 reuse=self._reuse(),
-            )
+            ),
+            forms,
         )
         return self._exchange
 
@@ -208,6 +210,7 @@ class SshWork:
     def diagnostic(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
         if not self._cut:
             return None
+        assert self._forms is not None, "exchange comes first"
         return diagnostic(self._cut, self._forms, "output that was cut; never a result")
 
     def streamed(self, evidence: SshEvidence) -> Mapping[str, Any] | None:
@@ -251,20 +254,22 @@ def _sent(hop: SshHop, as_bound: SshHopBound) -> SshHopBound:
 
 
 class _Keyed:
-    """An exchange whose login key may prove unusable: that stops the action, nothing being attempted."""
+    """An exchange whose login key may prove unusable: that stops the action, nothing being attempted. What its peers
+    say in their own words is redacted."""
 
-    def __init__(self, exchange: SshExchange) -> None:
+    def __init__(self, exchange: SshExchange, forms: Forms) -> None:
         self._exchange = exchange
+        self._forms = forms
         self.close = exchange.close
         self.signal = exchange.signal
 
     @property
     def evidence(self) -> SshEvidence:
-        return self._exchange.evidence
+        return redacted(self._exchange.evidence, self._forms)
 
     async def run(self) -> SshEvidence:
         try:
-            return await self._exchange.run()
+            return redacted(await self._exchange.run(), self._forms)
         except SshKeyUnusable:
             raise Stop(oc.stop(Code.KEY_UNUSABLE, Phase.CREDENTIAL_INJECTION)) from None
 

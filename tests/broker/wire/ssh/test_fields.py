@@ -36,7 +36,8 @@ def test_nothing_is_read_from_nothing(read: object) -> None:
 
 def test_text_is_cut_and_cleaned() -> None:
     assert Fields(string(b"caf\xc3\xa9\x1b[2J\xff\n")).text(100) == "café?[2J\ufffd?"
-    assert Fields(string("é".encode() * 90)).text(10) == "é" * 10
+    assert Fields(string("é".encode() * 90)).text(10) == "é" * 7 + "..."
+    assert Fields(string("é".encode() * 10)).text(10) == "é" * 10
     fields = Fields(string(b"x" * 1000) + b"\1")
-    assert fields.text(3) == "xxx"
+    assert fields.text(5) == "xx..."
     assert fields.left == 1

@@ -524,7 +524,7 @@ async def test_s26_disconnect_after_exec(wire: ParamikoWire) -> None:
 
     evidence, _ = await ends(wire, script)
     assert evidence.fault is Fault.CLOSED
-    assert evidence.observation == "disconnected by peer (bye?[31m now) before the reply to exec"
+    assert evidence.observation == "disconnected by peer before the reply to exec: bye?[31m now"
     assert verdict(evidence) == UNKNOWN
 
 

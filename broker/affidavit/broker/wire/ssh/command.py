@@ -15,15 +15,16 @@ from affidavit.broker.wire.ssh.channel import EXEC, GRANT, CommandChannel, Kind
 from affidavit.broker.wire.ssh.fields import string
 from affidavit.broker.wire.ssh.pipe import UNSENT_LOW
 from affidavit.broker.wire.ssh.port import SshLimits, SshRequest, SshSink, StdinBroken, Stream
-from affidavit.broker.wire.ssh.session import End, Ended, Session
+from affidavit.broker.wire.ssh.session import End, Session
 
 PART = 256 * 1024
 """The most that a sink is given at one go."""
 
+_DISCONNECTED = (Fault.CLOSED, "disconnected by peer")
 _ENDED_BY = {
     End.CLOSED: (Fault.CLOSED, "closed by peer"),
     End.RESET: (Fault.RESET, "reset by peer"),
-    End.DISCONNECT: (Fault.CLOSED, "disconnected by peer"),
+    End.DISCONNECT: _DISCONNECTED,
     End.GARBLED: (Fault.MALFORMED, "ended by a packet that is not authentic or not SSH"),
     End.VERSION: (Fault.MALFORMED, "ended by a packet out of its place"),
     End.ALGORITHMS: (Fault.MALFORMED, "ended by a key exchange without a common algorithm"),
@@ -297,6 +298,7 @@ class Command:
             self.observation = f"{what} after the exit result, before the output's end"
         else:
             self.observation = f"{what} before the command's end"
+        self.observation += self._farewell
 
     def _how_ended(self) -> tuple[Fault, str]:
         if self.channel.violation is not None:
@@ -310,12 +312,15 @@ class Command:
             return Fault.ABANDONED, "closed by the broker, as its input had broken off,"
         if ended is None or self._abandoned:
             return Fault.ABANDONED, "closed by the broker"
-        fault, what = _ENDED_BY[ended.end]
-        return fault, what + _reason(ended)
+        return _ENDED_BY[ended.end]
 
-
-def _reason(ended: Ended) -> str:
-    return f" ({ended.detail})" if ended.end is End.DISCONNECT and ended.detail else ""
+    @property
+    def _farewell(self) -> str:
+        """The peer's own words, if those were the end; they come last, for they may have been cut."""
+        ended = self._session.ended
+        if ended is None or ended.end is not End.DISCONNECT or not ended.detail or self._how_ended() != _DISCONNECTED:
+            return ""
+        return f": {ended.detail}"
 
 
 async def _parts(stdin: bytes | AsyncIterable[bytes]) -> AsyncIterator[bytes]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+CUT = "..."
+"""Ends a text that was cut."""
+
 
 class Malformed(Exception):
     """A message is shorter than its fields say."""
@@ -28,8 +31,8 @@ class Fields:
 
     def text(self, longest: int) -> str:
         """A string for a person's eyes: cut to `longest` characters, what is no text or not printable replaced."""
-        text = bytes(self.string()[: longest * 4]).decode("utf-8", "replace")[:longest]
-        return "".join(c if c.isprintable() else "?" for c in text)
+        text = bytes(self.string()[: longest * 4 + 4]).decode("utf-8", "replace")
+        return "".join(c if c.isprintable() else "?" for c in shortened(text, longest))
 
     @property
     def left(self) -> int:
@@ -41,6 +44,11 @@ class Fields:
             raise Malformed
         taken, self._left = self._left[:count], self._left[count:]
         return taken
+
+
+def shortened(text: str, longest: int) -> str:
+    """Cut to `longest` characters, so that it can be seen."""
+    return text if len(text) <= longest else text[: longest - len(CUT)] + CUT
 
 
 def string(value: bytes) -> bytes:

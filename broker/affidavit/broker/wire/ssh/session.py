@@ -33,7 +33,7 @@ from paramiko.packet import Packetizer
 
 from affidavit.broker.wire.ssh import algorithms
 from affidavit.broker.wire.ssh.channel import PACKET, WINDOW, Channel, Kind
-from affidavit.broker.wire.ssh.fields import Fields, string, uint32
+from affidavit.broker.wire.ssh.fields import Fields, shortened, string, uint32
 from affidavit.broker.wire.ssh.login import LoginHandler, Result
 from affidavit.broker.wire.ssh.pipe import Pipe
 from affidavit.broker.wire.ssh.port import HostKey
@@ -309,7 +309,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
             return Ended(_ENDINGS.get(ending, End.RESET), ending)
         if isinstance(error, paramiko.IncompatiblePeer):
             return Ended(End.ALGORITHMS, "SSH_ALGORITHMS", str(error))
-        return Ended(End.GARBLED, "SSH_PACKET", f"{type(error).__name__}: {error}"[:500])
+        return Ended(End.GARBLED, "SSH_PACKET", shortened(f"{type(error).__name__}: {error}", 500))
 
     def _tell(self) -> None:
         """Wake the loop; many messages, one wake."""
@@ -399,7 +399,7 @@ class Session(paramiko.Transport):  # type: ignore[misc]
     def _parse_kex_init(self, m: paramiko.Message) -> None:
         offered = self._really_parse_kex_init(paramiko.Message(m.asbytes()))["server_key_algo_list"]
         if not set(offered) & set(self._host_key_algorithms):
-            kinds = ",".join(offered)[:300]
+            kinds = shortened(",".join(offered), 300)
             raise _Refused(Ended(End.KEY_NOT_OFFERED, "HOST_KEY_NOT_OFFERED", kinds))
         super()._parse_kex_init(m)
 
