@@ -80,6 +80,27 @@ async def test_a_proxy_is_bound_at_approval_and_asked_with_its_own_credential(wo
     assert world.wire.ways[0].proxy is None
 
 
+@pytest.mark.parametrize(
+    ("trusted", "ends_tls", "code"),
+    [
+        (True, True, "GATEWAY_REFUSED"),
+        (True, False, "GATEWAY_UNCERTAIN"),  # into a tunnel the proxy cannot write: it is another's word
+        (False, True, "GATEWAY_UNCERTAIN"),
+    ],
+)
+async def test_a_trusted_proxy_proves_something_where_it_ends_tls_itself(
+    world: Any, authority: str, trusted: bool, ends_tls: bool, code: str
+) -> None:
+    if ends_tls:
+        await world.broker.operator.trust_add("corp", authority, ["https://api.example.com/**"], bytearray(PASSPHRASE))
+    await world.broker.operator.proxy_set(
+        "http://proxy.example.com:3128", credential=None, no_proxy=(), trusted=trusted, passphrase=bytearray(PASSPHRASE)
+    )
+    said = (("proxy-status", "corp; error=connection_refused"),)
+    world.script((Cross(), Sent(), Head(502, said), Complete()))
+    assert world.facts(await world.ask(world.session(), json={}))[2] == code
+
+
 async def test_no_agent_calls_a_token_service(world: Any) -> None:
     await world.broker.operator.credential_add(
         {

@@ -191,6 +191,13 @@ def test_the_command_line_says_255_and_why_where_there_is_no_status(reached: Rea
     assert b"SendEnv" in usage.stderr
 
 
+def test_a_variable_that_the_host_refuses_is_named(reached: Reached) -> None:
+    params = {"host": "web", "command": "true", "env": {"AFFIDAVIT_RUN": "7", "LD_PRELOAD": "x"}}
+    with reached.broker.agent() as agent:
+        said = answer(agent, "ssh.exec", params)["error"]
+    assert (said["code"], said["outcome"], said["field"]) == ("SSH_ENV_REFUSED", "not_attempted", "env.LD_PRELOAD")
+
+
 def test_the_command_line_sends_variables_that_the_host_takes(reached: Reached) -> None:
     ran = subprocess.run(
         [*CLI, "ssh", "-n", "-o", "SendEnv=AFFIDAVIT_RUN", "web", "echo $AFFIDAVIT_RUN"],

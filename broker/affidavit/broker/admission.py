@@ -37,6 +37,7 @@ from affidavit.broker.contract import (
 )
 from affidavit.broker.contract.model import CompletionKind
 from affidavit.broker.contract.pattern import UrlPattern
+from affidavit.broker.egress import speaks_for_itself
 from affidavit.broker.fingerprint import Headers, HttpEffect, HttpRequest, effect_digest, request_fingerprint
 from affidavit.broker.grants import Grant, Scope
 from affidavit.broker.inject import injected_headers, method_label, sent_as
@@ -634,7 +635,8 @@ def _bind(core: Core, checked: _Checked) -> HttpBound:
             idempotent=bool(idempotent),
             keyed=checked.key is not None,
             refused=frozenset(contract.verdict.refused),
-            trusted_gateway=contract.verdict.proxy_status == "trusted" or (proxy is not None and proxy.trusted),
+            trusted_gateway=contract.verdict.proxy_status == "trusted"
+            or speaks_for_itself(proxy, core.vault.trust.list(), target),
             receipt=receipt,
         ),
         scope=Scope(

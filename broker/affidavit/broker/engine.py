@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
+from affidavit.broker import shape
 from affidavit.broker.advice import Operation
 from affidavit.broker.allowance import Allowances
 from affidavit.broker.approval import Borrowed
@@ -249,7 +250,8 @@ class Engine:
         pause = SETUP_PAUSES_S[min(tries, len(SETUP_PAUSES_S)) - 1] * random.uniform(0.8, 1.2)  # noqa: S311 - jitter
         late = asyncio.get_running_loop().time() + pause >= deadline
         if not oc.setup_may_repeat(verdict) or tries >= live.bound.setup_tries or late:
-            raise Stop(verdict)
+            refused = None if stopped.name is None else f"env.{shape.path(stopped.name)}"
+            raise Stop(verdict, field=refused)
         await self._until(live, asyncio.sleep(pause))
 
     async def _watch(self, live: Live, run: asyncio.Future[Evidence]) -> Evidence | None:
