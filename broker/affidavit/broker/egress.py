@@ -61,8 +61,8 @@ def proxy_route(anchors: Iterable[Anchor], choice: ProxyChoice, authorization: b
 def speaks_for_itself(proxy: ProxyChoice | None, anchors: Iterable[Anchor], target: HttpTarget) -> bool:
     """Whether a Proxy-Status behind this proxy can be its own word, and the operator vouches for that.
 
-    A tunnel is closed to the proxy that opened it. One that ends TLS itself writes into the answer; it does that under an
-    authority which the operator has added for the target (docs/decisions, 0018).
+    A tunnel is closed to the proxy that opened it. One that ends TLS itself writes into the answer, under an authority
+    that the operator has added for the target (docs/decisions, 0018).
     """
     return proxy is not None and proxy.trusted and bool(trust_for(anchors, target))
 
