@@ -126,7 +126,7 @@ def test_a_hostile_signal_name_is_cleaned() -> None:
     name = "SÉG\x1b".encode() + b"x" * 200
     take(channel, Kind.REQUEST, string(b"exit-signal") + b"\0" + string(name) + b"\0" + string(b"") + string(b""))
     assert channel.exit_signal is not None
-    assert channel.exit_signal.name == ("S?G?" + "x" * 200)[:64]
+    assert channel.exit_signal.name == ("S?G?" + "x" * 57) + "..."
 
 
 MESSAGES = st.sampled_from(list(Kind)).flatmap(

@@ -8,10 +8,11 @@ import socket
 import threading
 import time
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 
 import pytest
 from tests.broker.wire.driver import BOUND_S, ToldLine, turns
-from tests.broker.wire.ssh.driver import drive
+from tests.broker.wire.ssh.driver import QUICK, drive
 from tests.broker.wire.ssh.peer import PASSWORD, Access, Call, Peer
 
 from affidavit.broker.secret import Secret, SecretWiped
@@ -21,6 +22,7 @@ from affidavit.broker.wire.ssh import pipe
 from affidavit.broker.wire.ssh.channel import Kind
 from affidavit.broker.wire.ssh.exchange import ParamikoWire
 from affidavit.broker.wire.ssh.fields import Fields, string, uint32
+from affidavit.broker.wire.ssh.idle import Key
 from affidavit.broker.wire.ssh.port import (
     InteractiveLogin,
     KeyFault,
@@ -777,6 +779,53 @@ async def test_a_kept_transport_that_ends_when_it_is_used_is_replaced(wire: Para
     assert second.connection is not None
     assert not second.connection.reused
     assert second.connection.id != first.connection.id
+
+
+def then_silent(call: Call) -> None:
+    """Serve one command on the first connection and nothing more, as a host that is gone without a word."""
+    call.accept()
+    finish(call)
+    call.hold()
+
+
+async def test_a_kept_transport_that_has_silently_died_is_replaced(wire: ParamikoWire) -> None:
+    """Nobody answered on it and nothing was sent: that is no reason to give up a try."""
+    async with Peer(then_silent) as peer:
+        await drive(wire, peer.hop(), reuse="k").run()
+        run = drive(wire, peer.hop(), reuse="k", limits=replace(QUICK, stage_s=3.0))
+        evidence = await run.run()
+        first = await peer.call()
+        assert await asyncio.to_thread(first.over.wait, BOUND_S)
+        assert len(peer.calls) == 2
+    assert evidence.complete
+    assert evidence.connection is not None
+    assert not evidence.connection.reused
+
+
+async def test_at_the_deadline_no_other_transport_is_tried(wire: ParamikoWire) -> None:
+    async with Peer(then_silent) as peer:
+        await drive(wire, peer.hop(), reuse="k").run()
+        evidence = await drive(wire, peer.hop(), reuse="k", deadline_s=0.3).run()
+        assert len(peer.calls) == 1
+    stopped = evidence.stopped
+    assert stopped is not None
+    assert (stopped.stage, stopped.fault) == (Stage.SSH_CHANNEL, SetupFault.LIMIT)
+    assert stopped.detail == "the action's deadline"
+
+
+async def test_after_a_kept_transport_a_stop_names_the_jump_host_that_it_is_at(wire: ParamikoWire) -> None:
+    jump = hop()  # where nobody listens
+    async with Peer(then_silent) as peer:
+        target = peer.hop()
+        await drive(wire, target, reuse="k").run()
+        kept = wire._idle.lease(Key.of("k", (target,))).take(lambda way: True)
+        assert kept is not None
+        wire._idle.lease(Key.of("k", (jump, target))).give(kept)
+        run = drive(wire, target, jumps=(jump,), reuse="k", limits=replace(QUICK, stage_s=0.5))
+        stopped = (await run.run()).stopped
+    assert stopped is not None
+    assert stopped.stage is Stage.TCP_CONNECT
+    assert stopped.detail.startswith("jump host 127.0.0.1:1")
 
 
 async def test_a_kept_transport_to_an_address_that_is_not_allowed_any_more(wire: ParamikoWire) -> None:

@@ -13,7 +13,7 @@ import re
 from concurrent.futures import ThreadPoolExecutor
 
 from affidavit.broker.wire import dial
-from affidavit.broker.wire.port import AddressCheck, Connection, Fault, Line, SetupStop
+from affidavit.broker.wire.port import AddressCheck, Connection, Fault, Line, SetupFault, SetupStop
 from affidavit.broker.wire.setup import Abandoned, Stopped
 from affidavit.broker.wire.ssh.channel import CommandChannel
 from affidavit.broker.wire.ssh.command import Command
@@ -195,8 +195,9 @@ class CommandExchange:
             self._way = kept
             try:
                 return kept, await setup.open(kept, env, ready)
-            except Stopped:
-                if kept.fit:
+            except Stopped as stopped:
+                silent = stopped.stop.fault is SetupFault.LIMIT and not setup.late
+                if kept.fit and not silent:  # it is the peer's answer, or the end of the time for one
                     raise
                 kept.close()
         way = self._way = await setup.connect()

@@ -118,6 +118,11 @@ class Setup:
         shown = way.last.shown
         return self._allow(way.ip) and shown in algorithms.pinned(self._hops[-1].host_keys)
 
+    @property
+    def late(self) -> bool:
+        """The deadline has come."""
+        return self._loop.time() >= self._deadline
+
     async def connect(self) -> Way:
         """A way to the last hop, logged in to. Raises Stopped or Abandoned.
 
@@ -173,6 +178,7 @@ class Setup:
 
     async def _pass(self, hops: tuple[SshHop, ...]) -> None:
         """Reach and log in to each of them. Keys are made ready before anything is attempted."""
+        self._place = 0
         begins = [await self._prepared(hop) for hop in hops]
         for hop, begin in zip(hops, begins, strict=True):
             session = await self._reach(hop, algorithms.pinned(hop.host_keys))
