@@ -8,9 +8,15 @@ Said = tuple[str, str, str, str]
 """Phase, outcome, code, retry."""
 
 
-def said(envelope: Envelope) -> Said:
+def told(envelope: Envelope) -> tuple[str, str, str]:
+    """Outcome, code, retry."""
     found = facts(envelope)
-    return found["phase"], found["outcome"], found["code"], found["retry"]
+    return found["outcome"], found["code"], found["retry"]
+
+
+def said(envelope: Envelope) -> Said:
+    """All four."""
+    return facts(envelope)["phase"], *told(envelope)
 
 
 def refused(code: str, retry: str = "after_correction") -> Said:

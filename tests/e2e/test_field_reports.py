@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import World
 from tests.e2e.ledger import KEY, contract
-from tests.e2e.rig import LIMIT_S, Broker, answer, copy_of, facts, new_operation
+from tests.e2e.rig import LIMIT_S, Broker, answer, copy_of, new_operation
+from tests.e2e.said import told
 from tests.e2e.target import Call, read_request
 
 BRIEF = KEY.replace("24h", "1m")
@@ -104,11 +105,6 @@ def field(served: Broker, world: World) -> Iterator[Field]:
     world.target.scripts.update(scripts)
 
 
-def said(envelope: Mapping[str, Any]) -> tuple[str, str, str]:
-    found = facts(envelope)
-    return found["outcome"], found["code"], found["retry"]
-
-
 def nothing(call: Call) -> None:
     """The connection is closed without a word."""
 
@@ -126,29 +122,29 @@ def test_f01_every_call_sent_twice(field: Field) -> None:
     field.applies("/f01", status(201, b"made"))
     twice = field.at_once(*[{"path": "/f01", "operation_id": operation}] * 2)
     assert len({envelope["invocation_id"] for envelope in twice}) == 1
-    assert [said(envelope) for envelope in twice] == [("committed", "REMOTE_RESULT", "never")] * 2
+    assert [told(envelope) for envelope in twice] == [("committed", "REMOTE_RESULT", "never")] * 2
     assert len(field.effects) == 1
 
     field.applies("/f01/again", hold)
     without_id = field.at_once(*[{"path": "/f01/again", "deadline_s": 0.5}] * 2)
-    assert sorted(said(envelope)[1] for envelope in without_id) == ["REMOTE_DEADLINE", "UNRESOLVED_DUPLICATE"]
+    assert sorted(told(envelope)[1] for envelope in without_id) == ["REMOTE_DEADLINE", "UNRESOLVED_DUPLICATE"]
     assert len(field.effects) == 2
 
 
 def test_f02_a_gateway_timed_out_and_the_server_had_finished(field: Field) -> None:
     field.applies("/f02", status(504))
-    assert said(field.ask("/f02")) == ("unknown", "GATEWAY_UNCERTAIN", "reconcile")
+    assert told(field.ask("/f02")) == ("unknown", "GATEWAY_UNCERTAIN", "reconcile")
     field.applies("/keyed", status(504))
-    assert said(field.ask("/keyed", json={"by": "f02"})) == ("unknown", "GATEWAY_UNCERTAIN", "same_idempotency_key")
+    assert told(field.ask("/keyed", json={"by": "f02"})) == ("unknown", "GATEWAY_UNCERTAIN", "same_idempotency_key")
     assert len(field.effects) == 2
 
 
 def test_f03_a_503_after_the_effect(field: Field) -> None:
     field.applies("/f03", status(503))
-    assert said(field.ask("/f03")) == ("committed", "REMOTE_UNAVAILABLE", "reconcile")
+    assert told(field.ask("/f03")) == ("committed", "REMOTE_UNAVAILABLE", "reconcile")
     assert len(field.effects) == 1
     field.answers("/refusing", status(503))
-    assert said(field.ask("/refusing")) == ("rejected", "REMOTE_UNAVAILABLE", "backoff")
+    assert told(field.ask("/refusing")) == ("rejected", "REMOTE_UNAVAILABLE", "backoff")
 
 
 def test_f04_a_read_that_is_limited_leaves_the_creation_alone(field: Field) -> None:
@@ -156,9 +152,9 @@ def test_f04_a_read_that_is_limited_leaves_the_creation_alone(field: Field) -> N
     field.answers("/f04/7", status(429, b"", "Retry-After: 30"))
     operation = new_operation()
     made = field.ask("/f04", operation_id=operation)
-    assert said(made) == ("committed", "REMOTE_RESULT", "never")
+    assert told(made) == ("committed", "REMOTE_RESULT", "never")
     read = field.ask("/f04/7", "GET")
-    assert said(read) == ("rejected", "REMOTE_RATE_LIMITED", "backoff")
+    assert told(read) == ("rejected", "REMOTE_RATE_LIMITED", "backoff")
     assert field.ask("/f04", operation_id=operation)["invocation_id"] == made["invocation_id"]
     assert len(field.effects) == 1
 
@@ -166,7 +162,7 @@ def test_f04_a_read_that_is_limited_leaves_the_creation_alone(field: Field) -> N
 def test_f05_a_time_out_repeats_nothing(field: Field) -> None:
     field.applies("/f05", hold)
     late = field.ask("/f05", deadline_s=2)
-    assert said(late) == ("unknown", "REMOTE_DEADLINE", "reconcile")
+    assert told(late) == ("unknown", "REMOTE_DEADLINE", "reconcile")
     assert len(field.target.arrivals("/f05")) == len(field.effects) == 1
 
 
@@ -178,10 +174,10 @@ def test_f06_a_kept_connection_dies_with_the_second_request(field: Field) -> Non
         second.append(read_request(call.sock))
 
     field.answers("/f06", keeps)
-    assert said(field.ask("/f06", "GET")) == ("committed", "REMOTE_RESULT", "never")
+    assert told(field.ask("/f06", "GET")) == ("committed", "REMOTE_RESULT", "never")
     died = field.ask("/f06", "GET")
     assert died["evidence"]["connection"]["reused"] is True
-    assert said(died) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "backoff")
+    assert told(died) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "backoff")
     assert [request.path for request in second] == ["/f06"]
     assert len(field.target.arrivals("/f06")) == 1
 
@@ -189,13 +185,13 @@ def test_f06_a_kept_connection_dies_with_the_second_request(field: Field) -> Non
 def test_f08_a_fixed_key_with_another_body_and_past_its_window(field: Field) -> None:
     field.applies("/keyed", status(201))
     before = len(field.target.arrivals("/keyed"))
-    assert said(field.ask("/keyed", idempotency_key="object-7"))[0] == "committed"
+    assert told(field.ask("/keyed", idempotency_key="object-7"))[0] == "committed"
     other = field.ask("/keyed", idempotency_key="object-7", json={"a": 2})
-    assert said(other) == ("not_attempted", "IDEMPOTENCY_MISMATCH", "after_correction")
+    assert told(other) == ("not_attempted", "IDEMPOTENCY_MISMATCH", "after_correction")
     assert len(field.target.arrivals("/keyed")) == before + 1
     # A key that is kept for a minute is safe for none: what may have passed on the way is taken off.
     field.applies("/brief", nothing)
-    assert said(field.ask("/brief", idempotency_key="object-8")) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+    assert told(field.ask("/brief", idempotency_key="object-8")) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
 
 
 def test_f09_a_proxy_repeated_it_upstream(field: Field) -> None:
@@ -203,9 +199,9 @@ def test_f09_a_proxy_repeated_it_upstream(field: Field) -> None:
     field.applies("/doubled", status(504))
     field.answers("/doubled/found", status(200, json.dumps({"rows": [{"op": operation}] * 2}).encode()))
     before = len(field.target.arrivals("/doubled"))
-    assert said(field.ask("/doubled", operation_id=operation))[:2] == ("unknown", "GATEWAY_UNCERTAIN")
+    assert told(field.ask("/doubled", operation_id=operation))[:2] == ("unknown", "GATEWAY_UNCERTAIN")
     looked = field.broker.home.run("action", "reconcile", operation, "--json").json
-    assert said(looked)[:2] == ("unknown", "GATEWAY_UNCERTAIN")
+    assert told(looked)[:2] == ("unknown", "GATEWAY_UNCERTAIN")
     assert looked["evidence"]["looked_up"]["worth"] == "several"
     with field.broker.operator() as operator:
         assert "several_matches" in [alert["which"] for alert in operator.call("status", {})["alerts"]]
@@ -216,7 +212,7 @@ def test_f10_a_201_that_is_shorter_than_announced(field: Field) -> None:
     head = b"HTTP/1.1 201 Created\r\nContent-Length: 10000\r\n\r\n"
     field.applies("/f10", lambda call: call.send(head + b"fourteen bytes"))
     cut = field.ask("/f10")
-    assert said(cut) == ("unknown", "REMOTE_RESULT_INCOMPLETE", "reconcile")
+    assert told(cut) == ("unknown", "REMOTE_RESULT_INCOMPLETE", "reconcile")
     assert base64.b64decode(cut["evidence"]["diagnostic"]["base64"]) == head + b"fourteen bytes"
     assert "http" not in cut
     assert len(field.effects) == 1
@@ -239,12 +235,12 @@ def test_f12_a_publish_that_was_done_and_says_that_it_was_not(field: Field) -> N
 
     field.answers(path, registry)
     first = field.ask(path, "PUT")
-    assert said(first) == ("committed", "REMOTE_UNAVAILABLE", "reconcile")
+    assert told(first) == ("committed", "REMOTE_UNAVAILABLE", "reconcile")
     refused = field.ask(path, "PUT", operation_id="again")
-    assert said(refused) == ("rejected", "REMOTE_REJECTED", "after_correction")
+    assert told(refused) == ("rejected", "REMOTE_REJECTED", "after_correction")
     with field.broker.agent() as agent:
         named = {"invocation_id": first["invocation_id"]}
-        assert said(answer(agent, "action.get", named)) == said(first), "the repeat's refusal says nothing about it"
+        assert told(answer(agent, "action.get", named)) == told(first), "the repeat's refusal says nothing about it"
         looked = answer(agent, "action.reconcile", named)
     assert looked["evidence"]["reconcile"]["url"] == field.url(path)
     assert looked["evidence"]["looked_up"]["worth"] == "settles"

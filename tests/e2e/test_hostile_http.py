@@ -109,19 +109,24 @@ async def test_h08_no_such_name(here: Ground) -> None:
     assert (tried["stage"], tried["code"]) == ("dns", "EAI_NONAME")
 
 
+async def goes_on(call: Call, then: str) -> None:
+    """End the connection in this way, or stay."""
+    if then == "closes":
+        await call.fin()
+        await call.drain()
+    elif then == "resets":
+        await call.reset()
+    else:
+        await call.hold()
+
+
 def says_in_the_handshake(data: bytes, *, then: str) -> Script:
     """Read the client's first words, say this beneath TLS, and end or stay."""
 
     async def script(call: Call) -> None:
         await call.hear()
         await call.raw(data)
-        if then == "closes":
-            await call.fin()
-            await call.drain()
-        elif then == "resets":
-            await call.reset()
-        else:
-            await call.hold()
+        await goes_on(call, then)
 
     return script
 
@@ -246,13 +251,7 @@ def proxy_says(data: bytes, *, then: str = "closes") -> Script:
     async def script(call: Call) -> None:
         await call.read_until(b"\r\n\r\n")
         await call.send(data)
-        if then == "closes":
-            await call.fin()
-            await call.drain()
-        elif then == "resets":
-            await call.reset()
-        else:
-            await call.hold()
+        await goes_on(call, then)
 
     return script
 

@@ -16,6 +16,7 @@ from tests.e2e.conftest import World
 from tests.e2e.gate import Gate
 from tests.e2e.ledger import KEY, Ledger, contract
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, facts, new_operation, until
+from tests.e2e.said import told
 
 from affidavit.ipc.client import ConnectionLost, NotReachable
 
@@ -33,17 +34,12 @@ def got(broker: Broker, operation: str) -> Mapping[str, Any]:
         return answer(agent, "action.get", {"operation_id": operation})
 
 
-def said(envelope: Mapping[str, Any]) -> tuple[str, str, str]:
-    found = facts(envelope)
-    return found["outcome"], found["code"], found["retry"]
-
-
 def test_a_lost_answer_is_repeated_under_its_key(ruled: Home, world: World, ledger: Ledger) -> None:
     operation = new_operation()
     with ruled.serve() as broker:
         ledger.losing = 1
         lost = ask(broker, "keyed", operation)
-        assert said(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+        assert told(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
         ran = ruled.run("action", "retry", operation, "--json")
         assert ran.status == 0, ran
         assert ran.json["evidence"]["operation"]["outcome"] == "committed"
@@ -57,7 +53,7 @@ def test_without_a_key_it_is_looked_up_and_never_sent_again(ruled: Home, world: 
     operation = new_operation()
     with ruled.serve() as broker:
         ledger.losing = 1
-        assert said(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+        assert told(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
         refused = ruled.run("action", "retry", operation, "--json")
         assert (refused.status, refused.json["error"]["code"]) == (12, "RETRY_REFUSED")
         ran = ruled.run("action", "reconcile", operation, "--json")
@@ -79,12 +75,12 @@ def test_look_ups_come_by_themselves_also_after_a_kill(ruled: Home, world: World
         broker.kill()
     with ruled.serve(unlock=False) as broker:
         locked = got(broker, operation)
-        assert said(locked) == ("unknown", "BROKER_RESTARTED", "reconcile")
+        assert told(locked) == ("unknown", "BROKER_RESTARTED", "reconcile")
         assert locked["evidence"]["reconcile"] == {"available": True}, "its words are sealed, that it is there is not"
         asked = [arrival for arrival in world.target.arrivals("/found") if operation in arrival.path]
         assert not asked, "the vault is locked"
         assert ruled.operate("unlock").status == 0
-        until(lambda: said(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up settles it")
+        until(lambda: told(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up settles it")
     assert len(world.target.arrivals("/seen")) == before + 1
     assert len(ledger.effects) == 1
 
@@ -131,7 +127,7 @@ def test_the_broker_repeats_by_itself_where_the_contract_says_so(ruled: Home, wo
     ledger.losing = 1
     with ruled.serve() as broker:
         done = ask(broker, "own", operation)
-    assert said(done) == ("committed", "REMOTE_RESULT", "never")
+    assert told(done) == ("committed", "REMOTE_RESULT", "never")
     assert done["evidence"]["attempt"] == 2
     assert len(world.target.arrivals("/own")) == 2
     assert len(ledger.effects) == 1
@@ -142,12 +138,12 @@ def test_a_job_whose_polls_fail_is_followed_and_never_launched_again(ruled: Home
     operation = new_operation()
     with ruled.serve() as broker:
         accepted = ask(broker, "jobs", operation)
-        assert said(accepted) == ("committed", "JOB_ACCEPTED", "never")
+        assert told(accepted) == ("committed", "JOB_ACCEPTED", "never")
         job = accepted["evidence"]["job"]["operation_id"]
         broker.kill()
     with ruled.serve() as broker:
-        until(lambda: said(got(broker, job))[1] == "SETTLED_BY_QUERY", "the job is done")
-        assert said(got(broker, job))[0] == "committed"
+        until(lambda: told(got(broker, job))[1] == "SETTLED_BY_QUERY", "the job is done")
+        assert told(got(broker, job))[0] == "committed"
         assert ask(broker, "jobs", operation)["invocation_id"] == accepted["invocation_id"]
     assert ledger.polls >= 3
     assert len(ledger.effects) == 1
@@ -164,9 +160,9 @@ def test_what_was_interrupted_before_its_acceptance_is_asked_for_again_under_its
         assert broker.ended() == -9
     assert len(world.target.arrivals("/plain")) == before
     with ruled.serve() as broker:
-        assert said(ask(broker, "plain", operation)) == ("committed", "REMOTE_RESULT", "never")
+        assert told(ask(broker, "plain", operation)) == ("committed", "REMOTE_RESULT", "never")
         again = ask(broker, "plain", operation)
-    assert said(again) == ("committed", "REMOTE_RESULT", "never")
+    assert told(again) == ("committed", "REMOTE_RESULT", "never")
     assert len(world.target.arrivals("/plain")) == before + 1
     assert len(ledger.effects) == 1
 
@@ -176,23 +172,23 @@ def test_a_job_past_its_deadline_is_unknown_and_never_launched_again(ruled: Home
     operation, before = new_operation(), len(world.target.arrivals("/slow"))
     with ruled.serve() as broker:
         accepted = ask(broker, "slow", operation)
-        assert said(accepted) == ("committed", "JOB_ACCEPTED", "never")
+        assert told(accepted) == ("committed", "JOB_ACCEPTED", "never")
         job = accepted["evidence"]["job"]["operation_id"]
         world.target.calls("/working/j2")
-        until(lambda: said(got(broker, job))[1] == "REMOTE_DEADLINE", "its recovery deadline")
-        assert said(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
+        until(lambda: told(got(broker, job))[1] == "REMOTE_DEADLINE", "its recovery deadline")
+        assert told(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
         with broker.operator() as operator:
             assert [alert["which"] for alert in operator.call("status", {})["alerts"]] == ["recovery_deadline"]
         broker.kill()
     with ruled.serve() as broker:
-        assert said(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
-        assert said(got(broker, operation)) == ("committed", "JOB_ACCEPTED", "never")
+        assert told(got(broker, job)) == ("unknown", "REMOTE_DEADLINE", "reconcile")
+        assert told(got(broker, operation)) == ("committed", "JOB_ACCEPTED", "never")
         assert ruled.run("action", "retry", operation, "--json").json["result"]["code"] == "JOB_ACCEPTED"
         assert ask(broker, "slow", operation)["invocation_id"] == accepted["invocation_id"]
         job_id = got(broker, job)["invocation_id"]
         noted = ("--note", "its own log says done", "--outcome", "committed")
         assert ruled.operate("attest", job_id, *noted).status == 0
-        assert said(got(broker, job))[:2] == ("committed", "SETTLED_BY_OPERATOR")
+        assert told(got(broker, job))[:2] == ("committed", "SETTLED_BY_OPERATOR")
     assert len(world.target.arrivals("/slow")) == before + 1
     assert len(ledger.effects) == 1
 
@@ -204,12 +200,12 @@ def test_the_status_endpoint_is_down_while_the_write_endpoint_works(ruled: Home,
     world.target.scripts["/found"] = lambda call: call.answer(503, b"")
     ledger.losing = 1
     with ruled.serve() as broker:
-        assert said(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+        assert told(ask(broker, "seen", operation)) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
         failed = ruled.run("action", "reconcile", operation, "--json")
         assert (failed.status, failed.json["evidence"]["looked_up"]["worth"]) == (12, "failed")
-        assert said(ask(broker, "seen", new_operation(), json={"a": 2}))[0] == "committed"
+        assert told(ask(broker, "seen", new_operation(), json={"a": 2}))[0] == "committed"
         world.target.scripts["/found"] = ledger.found
-        until(lambda: said(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up that works")
+        until(lambda: told(got(broker, operation))[1] == "SETTLED_BY_QUERY", "a look-up that works")
     assert len(world.target.arrivals("/found")) > asked + 1
     assert len(world.target.arrivals("/seen")) == before + 2
     assert len(ledger.effects) == 2
@@ -227,7 +223,7 @@ def test_a_person_who_resumes_what_was_reconciled_already(ruled: Home, world: Wo
         noted = ("--note", "I saw nothing", "--outcome", "rejected")
         attested = ruled.operate("attest", lost["invocation_id"], *noted)
         found = got(broker, operation)
-    assert said(found)[:2] == ("committed", "SETTLED_BY_QUERY")
+    assert told(found)[:2] == ("committed", "SETTLED_BY_QUERY")
     assert (attested.status, found["evidence"]["disputed"]) == (1, True)
     assert len(world.target.arrivals("/seen")) == before + 1
     assert len(ledger.effects) == 1
@@ -253,7 +249,7 @@ def test_two_workers_one_lease_and_the_first_wakes_late(home: Home, gate: Gate) 
         with broker.agent() as agent:
             params = {"method": "POST", "url": url, "body": "x", "operation_id": operation, "wait_s": LIMIT_S}
             lost = answer(agent, "http.request", params)
-        assert said(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+        assert told(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
         words = [*CLI, "action", "retry", operation, "--json"]
         first = subprocess.Popen(words, env=home.environment, stdout=subprocess.PIPE, text=True)
         until(lambda: got(broker, operation)["invocation_id"] != lost["invocation_id"], "the first worker's repeat")
@@ -270,8 +266,8 @@ def test_two_workers_one_lease_and_the_first_wakes_late(home: Home, gate: Gate) 
             won = answer(agent, "action.wait", {"invocation_id": second, "wait_s": LIMIT_S})
         out, _ = first.communicate(timeout=LIMIT_S)
         woken = json.loads(out)
-    assert said(won) == ("committed", "REMOTE_RESULT", "never")
-    assert (said(woken), woken["invocation_id"]) == (("not_attempted", "LEASE_LOST", "fetch_result"), held)
+    assert told(won) == ("committed", "REMOTE_RESULT", "never")
+    assert (told(woken), woken["invocation_id"]) == (("not_attempted", "LEASE_LOST", "fetch_result"), held)
     assert woken["evidence"]["refers_to"] == second
     assert woken["evidence"]["dispatch_started"] is False
     assert len(gate.arrivals) == 2
@@ -284,7 +280,7 @@ def test_an_alert_outlives_a_kill_until_the_operator_closes_it(ruled: Home, worl
     operation = new_operation()
     with ruled.serve() as broker:
         ask(broker, "plain", operation)
-        assert said(ask(broker, "plain", operation, json={"a": 2}))[1] == "IDEMPOTENCY_MISMATCH"
+        assert told(ask(broker, "plain", operation, json={"a": 2}))[1] == "IDEMPOTENCY_MISMATCH"
         ruled.run("action", "list", "--json")  # whatever was appended is durable now
         broker.kill()
     with ruled.serve():

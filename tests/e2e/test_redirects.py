@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.e2e.conftest import World
 from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, facts, new_operation, until
+from tests.e2e.said import told
 from tests.e2e.target import Call, Target
 
 from affidavit.ipc.client import Client, ConnectionLost, NotReachable
@@ -89,11 +90,6 @@ def ask(broker: Broker, path: str, operation: str | None = None, method: str = "
         return answer(agent, "http.request", params(broker.home, path, operation or new_operation(), method, **more))
 
 
-def said(envelope: Mapping[str, Any]) -> tuple[str, str, str]:
-    found = facts(envelope)
-    return found["outcome"], found["code"], found["retry"]
-
-
 # -- what the peers see
 
 
@@ -103,7 +99,7 @@ def test_no_credential_goes_to_another_origin(ruled: Home, world: World, other: 
     secret = ruled.setting.secret
     with ruled.serve() as broker:
         got = ask(broker, go, headers={"X-Api-Key": "mine", "Accept": "text/plain"})
-        assert said(got) == ("committed", "REDIRECT_NOT_FOLLOWED", "never"), "the other contract follows none"
+        assert told(got) == ("committed", "REDIRECT_NOT_FOLLOWED", "never"), "the other contract follows none"
         (first,), (hop,) = world.target.arrivals(go), other.arrivals(go)
         assert first.header("Authorization") == f"Bearer {secret}"
         assert first.header("X-Api-Key") == "mine"
@@ -135,7 +131,7 @@ def test_addresses_that_a_target_may_not_name(location: str, code: str, ruled: H
     world.target.scripts[go] = to(location)
     with ruled.serve() as broker:
         got = ask(broker, go)
-    assert said(got) == ("committed", "REDIRECT_NOT_FOLLOWED", "never")
+    assert told(got) == ("committed", "REDIRECT_NOT_FOLLOWED", "never")
     redirect = got["evidence"]["redirect"]
     assert (redirect["followed"], redirect["code"], redirect["invocation_id"]) == (False, code, None)
 
@@ -159,7 +155,7 @@ def test_a_loop_and_a_chain_that_is_too_long(ruled: Home, world: World, go: str)
     world.target.scripts[f"{go}/c"] = to(f"{go}/d")
     with ruled.serve() as broker:
         looped, long = ask(broker, go), ask(broker, f"{go}/a")
-    assert said(looped)[1] == said(long)[1] == "REDIRECT_NOT_FOLLOWED"
+    assert told(looped)[1] == told(long)[1] == "REDIRECT_NOT_FOLLOWED"
     assert looped["evidence"]["redirect"]["why"] == "It leads back to where it came from."
     assert long["evidence"]["redirect"]["why"] == "2 were followed, and no more may be."
     assert [len(world.target.arrivals(f"{go}{tail}")) for tail in ("", "/2", "/a", "/b", "/c", "/d")] == [1] * 5 + [0]
@@ -183,7 +179,7 @@ def test_a_place_with_a_card_waits_for_it(ruled: Home, world: World, other: Targ
             assert approved.status == 0, approved
             assert "with a redirect to here. The agent did not name it" in approved.out
             got = answer(agent, "action.wait", {"invocation_id": pending["invocation_id"], "wait_s": LIMIT_S})
-        assert said(got) == ("committed", "REMOTE_RESULT", "never")
+        assert told(got) == ("committed", "REMOTE_RESULT", "never")
         assert got["evidence"]["authorization"]["means"] == "cli_passphrase"
     assert len(other.arrivals("/asked")) == 1
 
@@ -192,7 +188,7 @@ def test_the_read_after_a_write(ruled: Home, world: World, go: str) -> None:
     world.target.scripts[go] = to(f"{go}/made", 303)
     with ruled.serve() as broker:
         got = ask(broker, go, method="POST")
-    assert said(got) == ("committed", "REMOTE_RESULT", "never")
+    assert told(got) == ("committed", "REMOTE_RESULT", "never")
     (made,) = world.target.arrivals(f"{go}/made")
     assert (made.method, made.body, made.header("Idempotency-Key")) == ("GET", b"", None)
 
@@ -206,10 +202,10 @@ def test_the_reply_of_a_write_that_was_sent_once_more_is_lost(ruled: Home, world
     operation = new_operation()
     with ruled.serve() as broker:
         lost = ask(broker, go, operation, "POST")
-        assert said(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+        assert told(lost) == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
         assert lost["evidence"]["operation"]["outcome"] == "unknown"
         twin = ask(broker, go, method="POST")
-        assert said(twin)[1] == "UNRESOLVED_DUPLICATE"
+        assert told(twin)[1] == "UNRESOLVED_DUPLICATE"
         world.target.scripts[f"{go}/there"] = lambda call: call.answer(201, b"made")
         ran = ruled.run("action", "retry", operation, "--json")
         assert (ran.status, ran.json["evidence"]["attempt"]) == (0, 2), ran
@@ -231,7 +227,7 @@ def test_a_redirect_that_is_cut_short_proves_nothing(head: str, ruled: Home, wor
     world.target.scripts[go] = lambda call: call.send(head.format(go=go).encode())
     with ruled.serve() as broker:
         got = ask(broker, go, method="POST")
-    assert said(got) == ("unknown", "REMOTE_RESULT_INCOMPLETE", "same_idempotency_key")
+    assert told(got) == ("unknown", "REMOTE_RESULT_INCOMPLETE", "same_idempotency_key")
     assert world.target.arrivals(f"{go}/there") == []
 
 
@@ -291,9 +287,9 @@ def claims(members: list[Envelope], arrived: tuple[int, int]) -> Iterator[str]:
         if facts(member)["outcome"] != proven:
             yield f"it says {facts(member)['outcome']} where the records prove {proven}"
     counts = hop if dispatched else first
-    told = first["evidence"]["operation"]["outcome"]
-    if told != facts(counts)["outcome"]:
-        yield f"the operation is {told}, and what counts is {facts(counts)['outcome']}"
+    operation = first["evidence"]["operation"]["outcome"]
+    if operation != facts(counts)["outcome"]:
+        yield f"the operation is {operation}, and what counts is {facts(counts)['outcome']}"
     if hop is not None and hop["evidence"].get("refers_to") != first["invocation_id"]:
         yield "the hop does not say what it follows"
     if first["evidence"].get("redirect", {}).get("followed", False) is not dispatched:
