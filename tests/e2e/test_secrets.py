@@ -7,6 +7,7 @@ belong. Then everything that was written, said or shown is searched, the unseale
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 import os
 import re
@@ -15,18 +16,27 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote_to_bytes
 
+import paramiko
 import pytest
+from tests.broker.wire.ssh.peer import HOST_KEY, Access, Peer
+from tests.broker.wire.ssh.peer import Call as PeerCall
 from tests.e2e.conftest import World
+from tests.e2e.hosts import ANYTHING, add_host, adopt
 from tests.e2e.needles import Needles, files, forms, process, texts
-from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, facts, new_secret
+from tests.e2e.rig import LIMIT_S, Broker, Envelope, Home, answer, facts, new_secret, until
 from tests.e2e.target import Call
 
 from affidavit.broker.vault import Vault
+from affidavit.broker.wire.ssh.channel import Kind
+from affidavit.broker.wire.ssh.fields import string, uint32
+from affidavit.broker.wire.ssh.port import HostKey
 from affidavit.ipc.cli.audit import journal_key
 from affidavit.journal import Opener, Reader, open_database
 
@@ -92,6 +102,39 @@ def at_the_limit(call: Call) -> None:
     call.send(head + b"." * (4096 - len(head) - len(value) + 3) + value + b"." * 100)
 
 
+def over_chunks_cut(call: Call) -> None:
+    """The value lies over the border of two chunks of an answer that does not end."""
+    value = sent_in(call)
+    call.send(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+    for part in (value[:12], value[12:]):
+        call.send(b"%x\r\n%b\r\n" % (len(part), part))
+
+
+def coded_cut(call: Call) -> None:
+    coded = gzip.compress(b"token " + sent_in(call))
+    call.send(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9999\r\n\r\n" + coded)
+
+
+def cookie_cut(call: Call) -> None:
+    """A secret that the target makes up itself."""
+    call.send(b"HTTP/1.1 200 OK\r\nSet-Cookie: s=%b\r\nContent-Length: 9999\r\n\r\nhalf" % COOKIE.encode())
+
+
+def two_members(call: Call) -> None:
+    """What ends in order and decodes only for whoever goes on behind the end of its coding."""
+    call.answer(200, gzip.compress(b"token") + gzip.compress(sent_in(call)), "Content-Encoding: gzip")
+
+
+def cut_coding(call: Call) -> None:
+    call.answer(200, gzip.compress(b"token " + sent_in(call))[:-4], "Content-Encoding: gzip")
+
+
+def late(call: Call) -> None:
+    """A receipt long after the caller had its verdict, and a body that breaks off behind it."""
+    call.hold()
+    call.send(b"HTTP/1.1 200 OK\r\nX-Receipt: r\r\nContent-Length: 9999\r\n\r\ntoken " + sent_in(call))
+
+
 def gateway(call: Call) -> None:
     call.answer(502, sent_in(call), f'Proxy-Status: p; details="{sent_in(call).decode()}"')
 
@@ -104,8 +147,28 @@ BROKEN = {
     "head-broken": head_broken,
     "no-http": no_http,
     "at-the-limit": at_the_limit,
+    "over-chunks-cut": over_chunks_cut,
+    "coded-cut": coded_cut,
+    "cookie-cut": cookie_cut,
 }
+WITHHELD = {"two-members": two_members, "cut-coding": cut_coding}
 
+COOKIE = new_secret()
+RECEIPT = """
+id = "target.late"
+[match]
+kind = "http"
+method = ["POST"]
+url = "http://127.0.0.1:{port}/bearer/late"
+[effect]
+kind = "write"
+completion = "header:X-Receipt"
+[approval]
+mode = "never"
+"""
+
+
+GZIP = b"\x1f\x8b\x08"
 
 # -- where it is searched for
 
@@ -152,11 +215,21 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def decoded(text: str) -> bytes:
-    """What a text is in base64; nothing where it is none."""
+    """What a text is in base64, and what gzip in that unpacks to; nothing where it is none."""
     try:
-        return base64.b64decode(text, validate=True)
+        data = base64.b64decode(text, validate=True)
     except ValueError:
         return b""
+    return b"\n".join([data, *unpacked(data)])
+
+
+def unpacked(data: bytes) -> Iterator[bytes]:
+    """Of each gzip member in some bytes whatever there is, its end or not."""
+    at = data.find(GZIP)
+    while at >= 0:
+        with suppress(zlib.error):
+            yield zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(data[at:])
+        at = data.find(GZIP, at + 1)
 
 
 def told(home: Home) -> Iterator[tuple[str, bytes]]:
@@ -194,7 +267,7 @@ def retold(home: Home, agent: Any) -> None:
         named = {"invocation_id": row["invocation_id"]}
         found = answer(agent, "action.get", {**named, "events": True})
         home.heard.append(json.dumps(found))
-        if "http" in found:
+        if "http" in found and not found["http"]["body"].get("withheld") and found["http"]["body"]["complete"]:
             home.heard.append(json.dumps(agent.call("result.fetch", {**named, "chunk": 0})))
 
 
@@ -216,12 +289,15 @@ def add_kinds(home: Home, world: World, secret: str) -> None:
 @pytest.mark.timeout(240)
 def test_the_secret_is_nowhere(home: Home, world: World) -> None:
     secret = new_secret()
-    needles = Needles(secret=secret, old=home.setting.secret, passphrase=home.setting.passphrase)
+    needles = Needles(secret=secret, old=home.setting.secret, passphrase=home.setting.passphrase, cookie=COOKIE)
+    (home.places.contracts / "late.toml").write_text(RECEIPT.format(port=world.target.port))
+    assert home.operate("contract", "adopt", "--all").status == 0
     with home.serve() as broker:
         pid = broker.pid
         add_kinds(home, world, secret)
         arrived = everything_told_back(home, broker, world)
         assert all(any(needle in head for needle in as_sent(secret)) for head in arrived), "it was sent each time"
+        told_back_late(home, broker, world)
         the_agent_leaks_it(home, broker, world, secret)
         the_operator_mistypes(home, secret)
         by_commands(home, world)
@@ -242,7 +318,7 @@ def everything_told_back(home: Home, broker: Broker, world: World) -> list[bytes
     arrived = []
     with broker.agent() as agent:
         for kind in KINDS:
-            for name, script in (COMPLETE | BROKEN).items():
+            for name, script in (COMPLETE | BROKEN | WITHHELD).items():
                 path = f"/{kind}/{name}"
                 world.target.scripts[path] = script
                 found = ask(home, agent, {"method": "GET", "url": url(world, path), "credential": f"of-{kind}"})
@@ -250,6 +326,22 @@ def everything_told_back(home: Home, broker: Broker, world: World) -> list[bytes
                 arrived.append(last.head)
                 check_told_back(kind, name, found)
     return arrived
+
+
+def told_back_late(home: Home, broker: Broker, world: World) -> None:
+    """After the verdict, and after the action has let go of whatever it needs no more."""
+    world.target.scripts["/bearer/late"] = late
+    params = {"method": "POST", "url": url(world, "/bearer/late"), "json": {"a": 1}, "credential": "of-bearer"}
+    with broker.agent() as agent:
+        found = ask(home, agent, {**params, "deadline_s": 1})
+        assert facts(found)["outcome"] == "unknown", found
+        (call,) = world.target.calls("/bearer/late")
+        call.release.set()
+        named = {"invocation_id": found["invocation_id"]}
+        until(lambda: facts(answer(agent, "action.get", named))["outcome"] == "committed", "the late receipt")
+        settled = answer(agent, "action.get", named)
+    home.heard.append(json.dumps(settled))
+    assert decoded(settled["evidence"]["diagnostic"]["base64"]).endswith(b"\r\n\r\ntoken [redacted]")
 
 
 def check_told_back(kind: str, name: str, found: Envelope) -> None:
@@ -260,6 +352,10 @@ def check_told_back(kind: str, name: str, found: Envelope) -> None:
         return
     assert "http" in found, (kind, name, found)
     body = found["http"]["body"]
+    if name in WITHHELD:
+        assert body["withheld"], (kind, name)
+        assert "base64" not in body
+        return
     assert body["redactions"] > 0, (kind, name)
     assert "[redacted]" in body["text"], (kind, name)
     assert "set-cookie" not in found["http"]["headers"]
@@ -346,6 +442,74 @@ def by_commands(home: Home, world: World) -> None:
     for look in looks:
         assert home.run(*look).status in (0, 12), look
         assert home.run(*look, "--json").status in (0, 12), look
+
+
+# -- a host that tells everything
+
+
+class AnyPassword(Access):
+    """Lets in, and keeps what it was told."""
+
+    def __init__(self) -> None:
+        self.told = b""
+
+    def check_auth_password(self, username: str, password: str) -> int:
+        self.told = password.encode()
+        return int(paramiko.AUTH_SUCCESSFUL)
+
+
+def farewell(text: bytes) -> bytes:
+    return b"\1" + uint32(11) + string(text) + string(b"en")
+
+
+def host_says(access: AnyPassword) -> dict[str, Callable[[PeerCall], None]]:
+    """How a command may end with the password in the peer's own words, by the command."""
+
+    def refuses(call: PeerCall) -> None:
+        call.shake()
+        call.expect_open()
+        call.send(Kind.OPEN_FAILURE, uint32(1) + string(b"not " + access.told) + string(b"en"))
+
+    def outputs(call: PeerCall) -> None:
+        call.accept()
+        call.data(b"password " + access.told)
+        call.send_raw(farewell(b"bye " + access.told))
+
+    def is_cut(call: PeerCall) -> None:
+        call.accept()
+        call.send_raw(farewell(b"x" * 180 + access.told))
+
+    def kills(call: PeerCall) -> None:
+        call.accept()
+        fields = string(access.told) + b"\0" + string(b"by " + access.told) + string(b"en")
+        call.request(b"exit-signal", fields)
+        call.send(Kind.EOF)
+        call.send(Kind.CLOSE)
+
+    return {"refuses": refuses, "outputs": outputs, "is cut": is_cut, "kills": kills}
+
+
+def test_a_password_that_its_host_tells_is_nowhere(home: Home) -> None:
+    secret, access = new_secret(), AnyPassword()
+    ran = home.operate("credential", "add", "key", "--kind", "ssh-password", "--target", "127.0.0.1", secret=secret)
+    assert ran.status == 0, ran
+    with Peer(PeerCall.hold) as peer:
+        line = HostKey.of(HOST_KEY.asbytes()).line
+        add_host(home, "peer", "127.0.0.1", port=peer.port, user="someone", host_key=line)
+        adopt(home, [ANYTHING + "[retry]\nsetup = 1\n"])
+        with home.serve() as broker:
+            with broker.agent() as agent:
+                for command, script in host_says(access).items():
+                    peer.play(script, access=access)
+                    found = answer(agent, "ssh.exec", {"host": "peer", "command": command, "wait_s": LIMIT_S})
+                    home.heard.append(json.dumps(found))
+                    assert access.told == secret.encode()
+                    if command != "is cut":
+                        assert "[redacted]" in home.run("action", "show", found["invocation_id"], "--json").out, found
+                retold(home, agent)
+            assert broker.stop() == 0
+    home.heard += broker.said
+    assert Needles(secret=secret).found(look_everywhere(home)) == []
 
 
 # -- a bug of our own
