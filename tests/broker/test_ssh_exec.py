@@ -23,6 +23,7 @@ from affidavit.broker.wire.ssh.scripted import (
     Eof,
     Exit,
     Hang,
+    Output,
     ScriptedSshWire,
     Stdin,
     Step,
@@ -178,6 +179,16 @@ async def test_what_a_peer_says_of_an_end_tells_no_secret(host: Any, name: str) 
     for told in (envelope, later, records):
         assert "planted" not in json.dumps(told)
     assert shown in json.dumps(records)
+
+
+async def test_output_that_broke_off_inside_the_password_tells_none_of_it(host: Any) -> None:
+    cut = (Cross(), Accept(), Output(b"password: " + PASSWORD[:-3]), Exit(0), Broken(Fault.RESET))
+    scripted(host, cut)
+    call = asked(host, host.session(), command="make")
+    await host.approve()
+    envelope = await call
+    assert host.facts(envelope)[1:3] == ("committed", "REMOTE_RESULT_INCOMPLETE")
+    assert base64.b64decode(envelope["evidence"]["diagnostic"]["base64"]) == b"password: "
 
 
 @pytest.mark.parametrize("interactive", [False, True])
