@@ -19,7 +19,7 @@ def test_an_entry_says_its_way_and_every_key() -> None:
     assert [(key.algorithm, key.fingerprint) for key in row.keys] == [
         (key["algorithm"], key["fingerprint"]) for key in HOST["host_keys"]
     ]
-    assert (row.title, row.policy, row.note) == ("web-01", "host key policy: strict", "")
+    assert (row.title, row.policy, row.note) == ("web-01", "Host key policy: strict", "")
 
 
 def test_an_entry_without_keys_says_what_that_means() -> None:

@@ -8,18 +8,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-from PySide6.QtCore import Qt
-from PySide6.QtGui import QCloseEvent
-from PySide6.QtWidgets import QApplication, QPushButton
+from PySide6.QtCore import QPoint, Qt
+from PySide6.QtGui import QCloseEvent, QFont
+from PySide6.QtWidgets import QApplication, QPushButton, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import HOST, NEW_HOST, PASSPHRASE, TODAY, ScriptedBroker, four_unknown
 
-from affidavit.broker.api import OperatorApi
+from affidavit.broker.api import OperatorApi, OperatorRefused
 from affidavit.gui import theme
 from affidavit.gui.bridge import Bridge
 from affidavit.gui.hosts_page import HostsPage
 from affidavit.gui.main_window import MainWindow, Page
 from affidavit.gui.unlock_window import UnlockWindow
+from affidavit.gui.widgets.label import Label
 
 COUNTS = {"remote_execution": {"committed": 5, "unknown": 4}}
 
@@ -71,7 +72,7 @@ def test_the_sidebar_counts_what_is_unknown_and_asks_for_its_window(window: Main
 def test_the_overview_names_the_targets(window: MainWindow, qtbot: QtBot) -> None:
     qtbot.waitUntil(lambda: len(window._overview._targets._cells) == 12)
     with qtbot.waitSignal(window.unknown_asked):
-        qtbot.mouseClick(window._overview._targets._open, Qt.MouseButton.LeftButton)
+        qtbot.mouseClick(window._overview._targets.open, Qt.MouseButton.LeftButton)
 
 
 def test_activity_is_read_when_it_is_turned_to(window: MainWindow, qtbot: QtBot, broker: ScriptedBroker) -> None:
@@ -257,9 +258,7 @@ ALERTS = [
 
 def said(window: MainWindow) -> list[str]:
     """What the alerts' labels say, row by row."""
-    grid = window._overview._alerts._grid
-    cells = [grid.itemAtPosition(row, at).widget() for row in range(2) for at in range(3)]
-    return [cell.text() for cell in cells]
+    return [part.text() for row in window._overview._alerts.rows for part in (row.since, row.says, row.button)]
 
 
 def test_alerts_stand_on_the_overview_with_nothing_hidden(
@@ -270,11 +269,11 @@ def test_alerts_stand_on_the_overview_with_nothing_hidden(
     qtbot.waitUntil(window._overview._alerts.isVisible)
     newest = ["14:02:11", "Wrong passphrases from /tmp/xU+202Ey.", "Close…"]
     assert said(window) == [*newest, "13:02:00", "Record 41 is contradicted.", "Close…"]
-    close = window._overview._alerts._grid.itemAtPosition(0, 2).widget()
+    close = window._overview._alerts.rows[0].button
     assert close.accessibleDescription() == "Wrong passphrases from /tmp/xU+202Ey."
     bridge.tell(lambda _api: broker.tell(cards=1))
     qtbot.waitUntil(lambda: bridge.status.cards == 1)
-    assert window._overview._alerts._grid.itemAtPosition(0, 2).widget() is close, "the focus stays where it is"
+    assert window._overview._alerts.rows[0].button is close, "the focus stays where it is"
 
 
 def test_an_alert_is_closed_with_the_passphrase_and_never_by_enter(
@@ -283,7 +282,7 @@ def test_an_alert_is_closed_with_the_passphrase_and_never_by_enter(
     panel = window._overview._alerts
     bridge.tell(lambda _api: broker.tell(alerts=ALERTS))
     qtbot.waitUntil(panel.isVisible)
-    qtbot.mouseClick(panel._grid.itemAtPosition(1, 2).widget(), Qt.MouseButton.LeftButton)
+    qtbot.mouseClick(panel.rows[1].button, Qt.MouseButton.LeftButton)
     closing = panel.closing
     assert closing is not None
     qtbot.waitUntil(closing.isVisible)
@@ -388,3 +387,147 @@ def test_what_did_not_change_is_not_built_anew(hosts: HostsPage, window: MainWin
         window._bridge.tell(lambda api: api.tell(cards=1))  # type: ignore[attr-defined]
     qtbot.waitUntil(lambda: not window._asking)
     assert hosts._panels is before
+
+
+@pytest.mark.parametrize(
+    ("code", "says"),
+    [("locked", "The vault is locked. Hosts appear once it is unlocked."), ("invalid", "It cannot be read. Look.")],
+)
+def test_a_refusal_is_told_as_what_it_is(
+    hosts: HostsPage, window: MainWindow, qtbot: QtBot, monkeypatch: pytest.MonkeyPatch, code: str, says: str
+) -> None:
+    async def refuse(_broker: ScriptedBroker) -> None:
+        raise OperatorRefused(code, "It cannot be read.", remedy="Look.")
+
+    monkeypatch.setattr(ScriptedBroker, "hosts", refuse)
+    window.refresh()
+    qtbot.waitUntil(lambda: hosts._panels == [])
+    assert hosts._empty.text() == says
+    assert not hosts._import.isEnabled()
+
+
+# Large text, long names, keys
+
+
+@pytest.fixture
+def large(qapp: QApplication) -> Iterator[None]:
+    """Text at 200 %."""
+    before = qapp.font()
+    font = QFont(before)
+    font.setPixelSize(26)
+    qapp.setFont(font)
+    yield
+    qapp.setFont(before)
+
+
+def cut(page: QWidget) -> list[str]:
+    """What is not seen whole: texts that have less width than they need, and what lies past its page's edge."""
+    found = []
+    for label in page.findChildren(Label):
+        least = 0 if label.wordWrap() else label.fontMetrics().horizontalAdvance(label.text())
+        if label.isVisible() and label.width() < least:
+            found.append(label.text())
+    for button in page.findChildren(QPushButton):
+        if button.isVisible() and button.width() < button.minimumSizeHint().width():
+            found.append(button.text())
+    for area in page.findChildren(QScrollArea):
+        if area.isVisible() and area.widget().width() > area.viewport().width():
+            found.append(type(area).__name__)
+    return found
+
+
+FULL = {
+    "validation": {"not_attempted": 61},
+    "remote_execution": {"committed": 1412, "rejected": 158, "unknown": 19},
+}
+LONG = {**HOST, "name": "h" * 64, "address": "h" * 64 + ".example.com"}
+
+
+@pytest.mark.parametrize("vault", ["ready", "locked"])
+@pytest.mark.parametrize("size", ["design", "twice"])
+def test_nothing_is_cut_at_the_least_size(
+    request: pytest.FixtureRequest, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker, size: str, vault: str
+) -> None:
+    if size == "twice":
+        request.getfixturevalue("large")
+    told = {"alerts": ALERTS, "cards": 12, "sessions": 12, "counts": FULL, "vault": vault, "unknown": 1234}
+    with qtbot.waitSignal(bridge.status_changed):
+        bridge.tell(lambda _api: broker.tell(**told))
+    broker.entries = [LONG, dict(NEW_HOST)]
+    window = MainWindow(bridge, lambda: TODAY, lambda: True)
+    qtbot.addWidget(window)
+    window.resize(900, 600)
+    window.show()
+    qtbot.waitUntil(lambda: len(window._overview._targets._cells) > 0)
+    qtbot.waitUntil(lambda: cut(window) == [])
+    window.go(Page.HOSTS)
+    qtbot.waitUntil(lambda: not window._asking)
+    qtbot.waitUntil(lambda: cut(window) == [])
+    assert (window.width(), window.height()) == (900, 600)
+
+
+def test_the_window_that_removes_a_long_host_shows_its_name_whole(hosts: HostsPage, qtbot: QtBot) -> None:
+    hosts.show_hosts([LONG])
+    hosts.ask_remove(hosts._shown[0])
+    assert hosts.signing is not None
+    assert hosts.signing.findChild(QScrollArea).widget().minimumSizeHint().width() <= hosts.signing.width()
+    hosts.signing.reject()
+
+
+def tabbed(window: MainWindow) -> list[QWidget]:
+    """What takes the focus by Tab, in its order."""
+    found: list[QWidget] = []
+    at = window.nextInFocusChain()
+    while at is not window:
+        if at.isVisible() and at.isEnabled() and at.focusPolicy() & Qt.FocusPolicy.TabFocus:
+            found.append(at)
+        at = at.nextInFocusChain()
+    return found
+
+
+def around(window: MainWindow) -> list[QWidget]:
+    """The sidebar, before every page."""
+    return [*window._nav.values(), *window._vault.findChildren(QPushButton)]
+
+
+def test_tab_goes_over_the_overview_as_it_stands_on_the_screen(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    qtbot.waitUntil(window._overview._targets.open.isVisible)
+    for alerts in (ALERTS[:1], ALERTS):  # what came later is chained as well
+        bridge.tell(lambda _api, alerts=alerts: broker.tell(alerts=alerts, vault="locked"))
+        qtbot.waitUntil(lambda alerts=alerts: len(window._overview._alerts.rows) == len(alerts))
+    form = window._overview._unlock.form
+    qtbot.waitUntil(form.isVisible)
+    qtbot.keyClicks(form._field, "typed")
+    overview = window._overview
+    closes = [row.button for row in overview._alerts.rows]
+    assert tabbed(window) == [
+        *around(window),
+        overview,
+        *closes,
+        form._field,
+        form._button,
+        overview._targets.open,
+    ]
+
+
+def test_tab_goes_over_the_hosts_as_they_stand_on_the_screen(
+    hosts: HostsPage, window: MainWindow, qtbot: QtBot, broker: ScriptedBroker
+) -> None:
+    broker.entries.insert(0, {**HOST, "name": "web-00"})
+    window.refresh()
+    qtbot.waitUntil(lambda: len(hosts._panels) == 3)
+    buttons = [button for panel in hosts._panels for button in panel.findChildren(QPushButton)]
+    assert len(buttons) == 3 + 3 + 1
+    placed = sorted(buttons, key=lambda button: button.mapTo(window, QPoint()).y())
+    assert tabbed(window) == [*around(window), hosts, hosts._import, *placed]
+
+
+def test_by_tab_from_the_page_to_the_strip(
+    window: MainWindow, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker
+) -> None:
+    bridge.tell(lambda _api: broker.tell(cards=1, alerts=ALERTS))
+    qtbot.waitUntil(window._overview._alerts.isVisible)
+    qtbot.waitUntil(window._overview._targets.open.isVisible)
+    assert tabbed(window)[-2:] == [window._overview._targets.open, window._strip._show]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from PySide6.QtCore import Qt, Slot
-from PySide6.QtWidgets import QGridLayout, QPushButton, QVBoxLayout, QWidget
+from PySide6.QtCore import Qt, Signal, Slot
+from PySide6.QtWidgets import QHBoxLayout, QPushButton, QVBoxLayout, QWidget
 
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import theme, times
@@ -18,10 +18,14 @@ from affidavit.gui.signed_call import SignedCall
 from affidavit.gui.status import Alert
 from affidavit.gui.widgets.label import Label, MonoLabel, RunsLabel
 from affidavit.gui.widgets.panel import Panel, PanelKind
+from affidavit.gui.widgets.reflow import Reflow
 
 _WORDS = SignWords(
     texts.ALERT_CLOSE, texts.ALERT_CLOSE_ENTER, texts.ALERT_CLOSE_NEEDED, texts.ALERT_CLOSING, icon="end"
 )
+
+_SAYS_WIDTH = 180
+"""Where a sentence would have less, it stands under its time."""
 
 
 class AlertsPanel(Panel):
@@ -31,17 +35,15 @@ class AlertsPanel(Panel):
         super().__init__(PanelKind.SUNKEN)
         self._bridge, self._now = bridge, now
         self._shown: tuple[Alert, ...] = ()
-        self._cells: list[QWidget] = []
+        self.rows: list[AlertRow] = []
         self.closing: CloseAlert | None = None
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 14, 16, 14)
         column.setSpacing(8)
         column.addWidget(Heading(texts.ALERTS, icon="warning", icon_token="ink"))
-        self._grid = QGridLayout()
-        self._grid.setHorizontalSpacing(12)
-        self._grid.setVerticalSpacing(8)
-        self._grid.setColumnStretch(1, 1)
-        column.addLayout(self._grid)
+        self._list = QVBoxLayout()
+        self._list.setSpacing(8)
+        column.addLayout(self._list)
         self.hide()
 
     def show_alerts(self, alerts: tuple[Alert, ...]) -> None:
@@ -49,21 +51,18 @@ class AlertsPanel(Panel):
         if alerts == self._shown:
             return
         self._shown = alerts
-        for old in self._cells:
+        for old in self.rows:
+            self._list.removeWidget(old)
             old.deleteLater()
-        self._cells = []
-        for row, alert in enumerate(reversed(alerts)):
-            since = MonoLabel(times.clock(alert.at, self._now()) if alert.at else "")
-            close = QPushButton(texts.ALERT_CLOSE_ASK)
-            close.setProperty("kind", theme.SMALL)
-            close.setAutoDefault(False)
-            close.setAccessibleDescription(plain(revealed(alert.says)))
-            close.clicked.connect(lambda _checked=False, alert=alert: self.ask(alert))
-            for at, cell in enumerate((since, RunsLabel([revealed(alert.says)]), close)):
-                self._grid.addWidget(cell, row, at, Qt.AlignmentFlag.AlignVCenter)
-                self._cells.append(cell)
+        self.rows = [AlertRow(alert, self._now()) for alert in reversed(alerts)]
+        widest = max((row.since.sizeHint().width() for row in self.rows), default=0)
+        for row in self.rows:
+            row.since.setMinimumWidth(widest)
+            row.close_asked.connect(self.ask)
+            self._list.addWidget(row)
         self.setVisible(bool(alerts))
 
+    @Slot(object)
     def ask(self, alert: Alert) -> None:
         """Show the window that closes this alert."""
         self.closing = CloseAlert(alert, self._bridge, self.window())
@@ -74,6 +73,32 @@ class AlertsPanel(Panel):
     @Slot()
     def _closed(self) -> None:
         self.closing = None
+
+
+class AlertRow(QWidget):
+    """One alert: since when, above its sentence where they do not stand side by side, and the button."""
+
+    close_asked = Signal(object)
+    """The alert."""
+
+    def __init__(self, alert: Alert, now: datetime) -> None:
+        super().__init__()
+        self.since = MonoLabel(times.clock(alert.at, now) if alert.at else "")
+        self.says = RunsLabel([revealed(alert.says)])
+        self.says.setMinimumWidth(theme.scaled(_SAYS_WIDTH))
+        self.button = QPushButton(texts.ALERT_CLOSE_ASK)
+        self.button.setProperty("kind", theme.SMALL)
+        self.button.setAutoDefault(False)
+        self.button.setAccessibleDescription(plain(revealed(alert.says)))
+        self.button.clicked.connect(lambda _checked=False: self.close_asked.emit(alert))
+        words = Reflow()
+        words.add(self.since, 0)
+        words.add(self.says)
+        row = QHBoxLayout(self)
+        row.setContentsMargins(0, 0, 0, 0)
+        row.setSpacing(12)
+        row.addLayout(words, 1)
+        row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
 
 class CloseAlert(SignedCall):

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from itertools import pairwise
 
 from PySide6.QtCore import QEvent, Qt, QTimer, Signal
 from PySide6.QtGui import QCloseEvent, QKeyEvent, QShowEvent
@@ -26,8 +25,7 @@ from affidavit.gui.widgets import HURRY_S
 from affidavit.gui.widgets.alert import AlertWindow, announce
 
 WIDTH, HEIGHT = 600, 740
-"""Device-independent pixels at a base of 13; a larger text makes a larger card."""
-_BASE_PX = 13
+"""Device-independent pixels, as `theme.scaled` takes them: a larger text makes a larger card."""
 _SCREEN_SHARE = 0.92
 _BODY_ROWS, _BODY_ROWS_LEAST = 12, 5
 _ANNOUNCED_AT = (30, 10)
@@ -371,9 +369,7 @@ class CardWindow(AlertWindow):
 
     def _order_focus(self) -> None:
         """From top to bottom, Approve last (design, Access)."""
-        chain = [*self.head.controls(), *self.middle.controls(), self._scroll, *self.bar.controls()]
-        for before, after in pairwise(chain):
-            QWidget.setTabOrder(before, after)
+        theme.tab_order([*self.head.controls(), *self.middle.controls(), self._scroll, *self.bar.controls()])
 
     def _fit(self) -> None:
         """Give the window its size: the body gives way first, then the middle scrolls as one.
@@ -381,10 +377,9 @@ class CardWindow(AlertWindow):
         With a very large text, or on a very small screen, the head scrolls too. The size is fixed, because Qt cuts a
         window that is first shown larger than two thirds of the screen, words and all, and heeds no minimum size then.
         """
-        scale = max(theme.base_px() / _BASE_PX, 1.0)
         screen = self.screen().availableGeometry()
-        width = min(round(WIDTH * scale), round(screen.width() * _SCREEN_SHARE))
-        most = min(round(HEIGHT * scale), round(screen.height() * _SCREEN_SHARE))
+        width = min(theme.scaled(WIDTH), round(screen.width() * _SCREEN_SHARE))
+        most = min(theme.scaled(HEIGHT), round(screen.height() * _SCREEN_SHARE))
         if self._stage is _Stage.ENDED:
             self.setFixedSize(width, _wanted_height(self.farewell, width))
             return

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 from PySide6.QtWidgets import QHBoxLayout, QWidget
 
+from affidavit.gui.runs import Line
 from affidavit.gui.theme import TextStyle
 from affidavit.gui.widgets.glyph import Glyph
-from affidavit.gui.widgets.label import Label
+from affidavit.gui.widgets.label import Label, RunsLabel
 
 
 class Heading(QWidget):
-    """`icon` is the name of a `ui` icon, tinted `icon_token`; `note` stands in the caption style at the end."""
+    """`icon` is the name of a `ui` icon, tinted `icon_token`; `note` stands in the caption style at the end.
+
+    `text` is ours in `style` and `token`, or foreign text as runs, which is wrapped anywhere.
+    """
 
     def __init__(
         self,
-        text: str,
+        text: str | Line,
         *,
         icon: str | None = None,
         icon_token: str = "ink2",
@@ -29,8 +33,8 @@ class Heading(QWidget):
         row.setSpacing(8)
         if icon is not None:
             row.addWidget(Glyph(icon, 16, icon_token))
-        row.addWidget(Label(text, style, token))
-        row.addStretch(1)
+        words = Label(text, style, token, wrap=True) if isinstance(text, str) else RunsLabel([text])
+        row.addWidget(words, 1)
         self._note = Label(note, TextStyle.CAPTION, "ink2")
         row.addWidget(self._note)
 

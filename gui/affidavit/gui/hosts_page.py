@@ -49,14 +49,15 @@ class HostsPage(QScrollArea):
         self._said = Label(token="ink2", wrap=True)
         self._lay_out()
         self._say("")
-        self.show_hosts((), locked=False)
+        self.show_hosts(())
 
-    def show_hosts(self, rows: Sequence[Json], *, locked: bool) -> None:
-        """Show these entries. Where they are the same as before, nothing is built anew and the focus stays."""
-        self._import.setEnabled(not locked)
+    def show_hosts(self, rows: Sequence[Json], *, refused: str = "") -> None:
+        """Show these entries, or why they are `refused`. Where they are the same as before, nothing is built anew and
+        the focus stays."""
+        self._import.setEnabled(not refused)
         self._count.setText(hosts_view.count_line(rows))
         self._count.setVisible(bool(rows))
-        self._empty.setText(texts.HOSTS_LOCKED if locked else texts.HOSTS_EMPTY)
+        self._empty.setText(refused or texts.HOSTS_EMPTY)
         self._empty.setVisible(not rows)
         shown = hosts_view.hosts(rows)
         if shown == self._shown:
@@ -70,12 +71,13 @@ class HostsPage(QScrollArea):
             panel.forget_asked.connect(self.ask_forget)
             panel.remove_asked.connect(self.ask_remove)
             self._list.addWidget(panel)
+        theme.tab_order([self, self._import, *(button for panel in self._panels for button in panel.buttons)])
 
     @Slot(object, object)
     def ask_forget(self, row: HostRow, key: KeyRow) -> None:
         """Show the window that forgets a key."""
         what = texts.HOST_FORGET_WHAT.format(host=row.title)
-        body = [Label(what, wrap=True), RunsLabel([_key(key)], mono=True)]
+        body = [RunsLabel([(Run(what),)]), RunsLabel([_key(key)], mono=True)]
         edit = {"forget_keys": (key.fingerprint,)}
         self._sign(_FORGET, body, what, lambda api, passphrase: api.host_edit(row.name, edit, passphrase))
 
@@ -83,7 +85,7 @@ class HostsPage(QScrollArea):
     def ask_remove(self, row: HostRow) -> None:
         """Show the window that removes an entry."""
         what = texts.HOST_REMOVE_WHAT.format(host=row.title)
-        body = [Label(what, wrap=True), RunsLabel(row.way, mono=True)]
+        body = [RunsLabel([(Run(what),)]), RunsLabel(row.way, mono=True)]
         self._sign(_REMOVE, body, what, lambda api, passphrase: api.host_remove(row.name, passphrase))
 
     @Slot()
@@ -104,7 +106,7 @@ class HostsPage(QScrollArea):
             self._say(texts.HOST_IMPORT_UNREAD.format(file=file.name, kib=TEXT_CHARS // 1024))
             return
         what = texts.HOST_IMPORT_FILE.format(file=file.name)
-        body = [Label(what, wrap=True), Label(texts.HOST_IMPORT_WHAT, token="ink2", wrap=True)]
+        body = [RunsLabel([(Run(what),)]), Label(texts.HOST_IMPORT_WHAT, token="ink2", wrap=True)]
         signing = self._sign(
             _IMPORT,
             body,
@@ -166,7 +168,9 @@ class HostPanel(Panel):
         column = QVBoxLayout(self)
         column.setContentsMargins(16, 14, 16, 14)
         column.setSpacing(8)
-        column.addWidget(Heading(row.title, icon="host", note=row.policy))
+        self.buttons: list[QPushButton] = []
+        """From top to bottom."""
+        column.addWidget(Heading((Run(row.title, Mark.STRONG),), icon="host", note=row.policy))
         column.addWidget(RunsLabel(row.way, mono=True))
         for key in row.keys:
             line = QHBoxLayout()
@@ -187,6 +191,7 @@ class HostPanel(Panel):
         button.setAutoDefault(False)
         button.setAccessibleDescription(of)
         button.clicked.connect(lambda _checked=False: then())
+        self.buttons.append(button)
         return button
 
 

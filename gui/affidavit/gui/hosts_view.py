@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from affidavit.broker.api import Json
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.runs import Line, Mark, Run, plain, revealed
+from affidavit.gui.unknown_view import with_remedy
 
 SHOWN = 200
 """Entries on the page; `affidavit host list` has them all."""
@@ -46,6 +47,11 @@ def count_line(rows: Sequence[Json]) -> str:
     if len(rows) > SHOWN:
         return texts.HOSTS_CUT.format(shown=SHOWN, n=len(rows))
     return texts.counted(len(rows), *texts.HOSTS_COUNT) if rows else ""
+
+
+def refused(code: str, message: str, remedy: str | None) -> str:
+    """Why no entries are shown: that the vault is locked, or the broker's own words."""
+    return texts.HOSTS_LOCKED if code == "locked" else with_remedy(message, remedy)
 
 
 def imported(found: Json) -> str:

@@ -7,12 +7,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from PySide6.QtCore import QSize, Qt, Signal, Slot
-from PySide6.QtGui import QCloseEvent, QColor, QKeySequence, QPainter, QPaintEvent, QShortcut, QShowEvent
+from PySide6.QtGui import QCloseEvent, QColor, QFontMetrics, QKeySequence, QPainter, QPaintEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QHBoxLayout, QPushButton, QSizePolicy, QStackedWidget, QVBoxLayout, QWidget
 
 from affidavit.broker.api import Json
 from affidavit.broker.terms import Outcome
-from affidavit.gui import main_view, theme
+from affidavit.gui import hosts_view, main_view, theme
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.activity import Activity
 from affidavit.gui.bridge import Answer, Bridge, Done, Refused
@@ -24,6 +24,7 @@ from affidavit.gui.widgets.buttons import LinkButton
 from affidavit.gui.widgets.glyph import Glyph
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Panel, PanelKind, Rule
+from affidavit.gui.widgets.reflow import Reflow
 
 
 class Page(StrEnum):
@@ -35,6 +36,8 @@ class Page(StrEnum):
     HOSTS = "host"
 
 
+_SIDE_WIDTH = 184
+"""At least: larger text makes a wider sidebar."""
 _NAV = (
     (Page.OVERVIEW, texts.NAV_OVERVIEW, "Ctrl+1"),
     (Page.ACTIVITY, texts.NAV_ACTIVITY, "Ctrl+2"),
@@ -172,7 +175,10 @@ class MainWindow(QWidget):
         self._asked()
 
     def _got_hosts(self, answer: Answer[Sequence[Json]]) -> None:
-        self._hosts.show_hosts(answer.value if isinstance(answer, Done) else (), locked=isinstance(answer, Refused))
+        if isinstance(answer, Refused):
+            self._hosts.show_hosts((), refused=hosts_view.refused(answer.code, answer.message, answer.remedy))
+        else:
+            self._hosts.show_hosts(answer.value)
         self._asked()
 
     def _asked(self) -> None:
@@ -183,7 +189,7 @@ class MainWindow(QWidget):
 
     def _lay_out(self) -> None:
         side = QWidget()
-        side.setFixedWidth(184)
+        side.setMinimumWidth(_SIDE_WIDTH)
         column = QVBoxLayout(side)
         column.setContentsMargins(8, 14, 8, 0)
         column.setSpacing(2)
@@ -246,11 +252,16 @@ class NavButton(QPushButton):
     def set_count(self, count: int) -> None:
         """The number at the end of the line; none for 0."""
         self._count = count
+        self.updateGeometry()
         self.setAccessibleDescription(texts.counted(count, *texts.TRAY_UNKNOWN) if count else "")
         self.update()
 
     def sizeHint(self) -> QSize:
-        return QSize(160, max(self._HEIGHT, self.fontMetrics().height() + 12))
+        words, count = QFontMetrics(theme.font()), QFontMetrics(theme.font(TextStyle.STRONG))
+        width = 2 * self._LEFT + 16 + self._GAP + words.horizontalAdvance(self.text())
+        if self._page is Page.UNKNOWN:
+            width += self._GAP + count.horizontalAdvance(str(max(self._count, 99)))
+        return QSize(width, max(self._HEIGHT, words.height() + 12))
 
     def minimumSizeHint(self) -> QSize:
         return self.sizeHint()
@@ -371,27 +382,34 @@ class _StatusStrip(QWidget):
 
     def __init__(self) -> None:
         super().__init__()
-        self._record = Label(style=TextStyle.CAPTION, token="ink2")
+        self._record = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
         self._agents = Label(style=TextStyle.CAPTION, token="ink2")
         self._cards = Label(style=TextStyle.CAPTION)
         self._show = LinkButton(texts.STRIP_SHOW)
         self._show.setAccessibleName(texts.STRIP_SHOW_NAME)
         self._show.setProperty("kind", theme.SMALL)
         self._show.clicked.connect(self.show_asked)
-        row = QHBoxLayout(self)
-        row.setContentsMargins(24, 2, 16, 2)
-        row.setSpacing(8)
-        self.setFixedHeight(31)
-        row.addWidget(Glyph("chain", 14))
-        row.addWidget(self._record, 1)
-        row.addWidget(Glyph("connected", 14))
-        row.addWidget(self._agents)
-        row.addSpacing(12)
-        row.addWidget(self._cards)
-        row.addWidget(self._show)
+        parts = Reflow()
+        parts.add(_beside(Glyph("chain", 14), self._record), 1)
+        parts.add(_beside(Glyph("connected", 14), self._agents), 0)
+        parts.add(_beside(self._cards, self._show), 0)
+        around = QVBoxLayout(self)
+        around.setContentsMargins(24, 2, 16, 2)
+        around.addLayout(parts)
+        self.setMinimumHeight(31)
 
     def show_strip(self, strip: main_view.Strip) -> None:
         self._record.setText(strip.record)
         self._agents.setText(strip.agents)
         self._cards.setText(strip.cards)
         self._show.setVisible(strip.show)
+
+
+def _beside(first: QWidget, second: QWidget) -> QWidget:
+    made = QWidget()
+    row = QHBoxLayout(made)
+    row.setContentsMargins(0, 0, 0, 0)
+    row.setSpacing(8)
+    row.addWidget(first)
+    row.addWidget(second, 1)
+    return made

@@ -17,13 +17,18 @@ from affidavit.gui.alerts_panel import AlertsPanel
 from affidavit.gui.bridge import Bridge
 from affidavit.gui.headings import Heading
 from affidavit.gui.main_view import ByTarget, Rung, Tile
+from affidavit.gui.runs import Run
 from affidavit.gui.status import Status
 from affidavit.gui.theme import TextStyle
 from affidavit.gui.unlock_form import UnlockForm
 from affidavit.gui.widgets.buttons import LinkButton
 from affidavit.gui.widgets.glyph import OutcomeGlyph, OutcomeTag
-from affidavit.gui.widgets.label import Label, MonoLabel
+from affidavit.gui.widgets.label import Label, RunsLabel
 from affidavit.gui.widgets.panel import Panel
+from affidavit.gui.widgets.reflow import Reflow
+
+_PLACE_WIDTH = 180
+"""A target is not wrapped before its panel is too narrow for this."""
 
 
 class Overview(QScrollArea):
@@ -46,6 +51,7 @@ class Overview(QScrollArea):
     def show_status(self, status: Status) -> None:
         """Show the counts; the unlock form stands above them while the vault is locked."""
         self._alerts.show_alerts(status.alerts)
+        self._order_focus()
         self._unlock.setVisible(status.vault == "locked")
         anything = main_view.anything_recorded(status)
         self._empty.setVisible(not anything)
@@ -59,6 +65,11 @@ class Overview(QScrollArea):
         """Show which targets hold unknown outcomes."""
         self._targets.show_targets(main_view.by_target(envelopes, self._now()))
 
+    def _order_focus(self) -> None:
+        """From top to bottom, also over the alerts that came since."""
+        closes = [row.button for row in self._alerts.rows]
+        theme.tab_order([self, *closes, *self._unlock.form.controls(), self._targets.open])
+
     def _lay_out(self) -> None:
         body = QWidget()
         column = QVBoxLayout(body)
@@ -68,20 +79,18 @@ class Overview(QScrollArea):
         column.addWidget(self._alerts)
         column.addWidget(self._unlock)
         column.addWidget(self._empty)
-        row = QHBoxLayout()
-        row.setSpacing(12)
+        tiles = Reflow()
         for tile in self._tiles.values():
-            row.addWidget(tile, 1)
-        column.addLayout(row)
-        lower = QHBoxLayout()
-        lower.setSpacing(12)
-        lower.addWidget(self._ladder, 3)
-        lower.addWidget(self._targets, 2)
+            tiles.add(tile)
+        column.addLayout(tiles)
+        lower = Reflow()
+        lower.add(self._ladder, 3)
+        lower.add(self._targets, 2)
         column.addLayout(lower)
         column.addStretch(1)
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWidget(body)
 
 
@@ -110,7 +119,7 @@ class _LadderPanel(Panel):
         self._column.setContentsMargins(16, 14, 16, 14)
         self._column.setSpacing(4)
         self._column.addWidget(Heading(texts.STOPPED_TITLE))
-        self._column.addWidget(Label(texts.STOPPED_NOTE, TextStyle.CAPTION, "ink2"))
+        self._column.addWidget(Label(texts.STOPPED_NOTE, TextStyle.CAPTION, "ink2", wrap=True))
         self._column.addSpacing(4)
         self._rungs: list[QWidget] = []
         self._shown: tuple[Rung, ...] = ()
@@ -150,8 +159,7 @@ def _rung(rung: Rung) -> QWidget:
     row = QHBoxLayout(made)
     row.setContentsMargins(0, 3, 0, 3)
     row.setSpacing(6)
-    row.addWidget(Label(rung.phase))
-    row.addStretch(1)
+    row.addWidget(Label(rung.phase, wrap=True), 1)
     for outcome, n in rung.counts:
         row.addSpacing(8)
         row.addWidget(OutcomeGlyph(outcome, 14))
@@ -171,11 +179,11 @@ class _TargetsPanel(Panel):
         column.setSpacing(8)
         head = QHBoxLayout()
         head.addWidget(Heading(texts.BY_TARGET), 1)
-        self._open = LinkButton(texts.BY_TARGET_OPEN)
-        self._open.setAccessibleName(texts.MENU_UNKNOWN_NONE)
-        self._open.setProperty("kind", theme.SMALL)
-        self._open.clicked.connect(self.open_asked)
-        head.addWidget(self._open)
+        self.open = LinkButton(texts.BY_TARGET_OPEN)
+        self.open.setAccessibleName(texts.MENU_UNKNOWN_NONE)
+        self.open.setProperty("kind", theme.SMALL)
+        self.open.clicked.connect(self.open_asked)
+        head.addWidget(self.open)
         column.addLayout(head)
         self._none = Label(texts.UNKNOWN_EMPTY, token="ink2", wrap=True)
         column.addWidget(self._none)
@@ -192,11 +200,13 @@ class _TargetsPanel(Panel):
             old.deleteLater()
         self._cells = []
         self._none.setVisible(not targets)
-        self._open.setVisible(bool(targets))
+        self.open.setVisible(bool(targets))
         for i, target in enumerate(targets):
+            place = RunsLabel([(Run(target.place),)], mono=True)
+            place.setMinimumWidth(min(place.sizeHint().width(), theme.scaled(_PLACE_WIDTH)))
             cells = (
-                MonoLabel(target.place),
-                Label(target.age, TextStyle.CAPTION, "ink2"),
+                place,
+                Label(target.age, TextStyle.CAPTION, "ink2", wrap=True),
                 Label(str(target.count), TextStyle.STRONG, "unknown.text"),
             )
             for j, cell in enumerate(cells):

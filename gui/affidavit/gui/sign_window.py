@@ -130,8 +130,7 @@ class _SignBar(Bar):
         for button in (self.back, self.sign):
             button.setAutoDefault(False)
             button.setMinimumWidth(112)
-        self.setTabOrder(self.back, self.passphrase)
-        self.setTabOrder(self.passphrase, self.sign)
+        theme.tab_order([self.back, self.passphrase, self.sign])
 
     @Slot()
     def _changed(self) -> None:

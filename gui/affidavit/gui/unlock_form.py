@@ -56,6 +56,10 @@ class UnlockForm(QWidget):
         self.show_status(bridge.status)
         self._changed()
 
+    def controls(self) -> list[QWidget]:
+        """What takes the focus, in order."""
+        return [self._field, self._button]
+
     @Slot(object)
     def show_status(self, status: Status) -> None:
         """Say which contract files wait; opening the vault does not adopt them."""

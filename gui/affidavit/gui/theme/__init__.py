@@ -14,8 +14,8 @@ from PySide6.QtGui import QPalette
 from PySide6.QtWidgets import QApplication, QStyle
 
 from affidavit.gui.theme import palettes, state
-from affidavit.gui.theme.focus import PLAIN, RING, FocusRing
-from affidavit.gui.theme.fonts import MonoStyle, TextStyle, base_px, font, mono_font
+from affidavit.gui.theme.focus import PLAIN, RING, FocusRing, tab_order
+from affidavit.gui.theme.fonts import MonoStyle, TextStyle, base_px, font, mono_font, scaled
 from affidavit.gui.theme.icons import app_icon, icon, outcome_icon, outcome_pixmap, pixmap, tray_icon
 from affidavit.gui.theme.sheet import PAGE, PRIMARY, SMALL, sheet
 from affidavit.gui.theme.state import current
@@ -52,6 +52,8 @@ __all__ = [
     "outcome_pixmap",
     "pixmap",
     "put_on",
+    "scaled",
+    "tab_order",
     "tokens",
     "tray_icon",
 ]

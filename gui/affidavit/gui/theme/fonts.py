@@ -29,9 +29,17 @@ class MonoStyle(Enum):
     FINGERPRINT = (2, 700)
 
 
+DESIGN_PX = 13
+
+
 def base_px() -> int:
     """The desktop's text size in device-independent pixels: 13 at 10 pt and 96 dpi."""
     return QFontInfo(QApplication.font()).pixelSize()
+
+
+def scaled(pixels: int) -> int:
+    """A measure of the design, which is drawn at a base of 13, under a larger text."""
+    return round(pixels * max(base_px() / DESIGN_PX, 1.0))
 
 
 def font(style: TextStyle = TextStyle.BODY) -> QFont:
