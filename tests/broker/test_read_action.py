@@ -138,10 +138,14 @@ async def test_a_late_cut_answer_tells_no_secret_either(world: Any) -> None:
     told = b"HTTP/1.1 200 OK\r\nX-Receipt: r-9\r\n\r\nBearer " + SECRET + b", once more " + SECRET[:-1]
     hang, cut = Hang(), Broken(Fault.CLOSED, "closed by peer in the body", (("diagnostic", told),))
     world.script((Cross(), Sent(), hang, *RECEIPTED[2:], cut))
-    got = await world.ask(world.session(), json={"a": 1}, credential="api", deadline_s=0.2)
-    assert world.facts(got)[1] == "unknown"
+    session = world.session()
+    asked = asyncio.ensure_future(world.ask(session, json={"a": 1}, credential="api"))
+    await hang.reached.wait()
+    (invocation_id,) = world.broker.core.lives
+    await world._ended(world.broker.agent.action_cancel(session, invocation_id=invocation_id, signal=None))
+    assert world.facts(await asked)[1] == "unknown"
     hang.release.set()
-    projection, invocation_id = world.broker.core.projection, got["invocation_id"]
+    projection = world.broker.core.projection
     async with asyncio.timeout(20):
         await world.until(lambda: projection.get(invocation_id).outcome is Outcome.COMMITTED)
     shown = await world.broker.operator.action_get(invocation_id)

@@ -333,11 +333,12 @@ def told_back_late(home: Home, broker: Broker, world: World) -> None:
     world.target.scripts["/bearer/late"] = late
     params = {"method": "POST", "url": url(world, "/bearer/late"), "json": {"a": 1}, "credential": "of-bearer"}
     with broker.agent() as agent:
-        found = ask(home, agent, {**params, "deadline_s": 1})
-        assert facts(found)["outcome"] == "unknown", found
-        (call,) = world.target.calls("/bearer/late")
-        call.release.set()
+        found = ask(home, agent, {**params, "wait_s": 0})
         named = {"invocation_id": found["invocation_id"]}
+        (call,) = world.target.calls("/bearer/late")
+        assert call.reached.wait(LIMIT_S)
+        assert facts(answer(agent, "action.cancel", named))["outcome"] == "unknown"
+        call.release.set()
         until(lambda: facts(answer(agent, "action.get", named))["outcome"] == "committed", "the late receipt")
         settled = answer(agent, "action.get", named)
     home.heard.append(json.dumps(settled))
