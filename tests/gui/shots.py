@@ -29,6 +29,7 @@ def main(folder: Path, scale: float) -> None:
     from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication, QLineEdit
     from tests.gui import cards
+    from tests.gui.event_loop import spin
 
     from affidavit.broker.card import Card, CardEnd
     from affidavit.broker.terms import Micros
@@ -92,7 +93,7 @@ def main(folder: Path, scale: float) -> None:
             window.refresh()
             window.repaint()
             app.processEvents()
-            QTest.qWait(200)
+            spin(200)
             window.grab().save(str(folder / f"{name}-{scheme.value}.png"))
             window.close()
 

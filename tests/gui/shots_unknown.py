@@ -9,9 +9,10 @@ import json
 import os
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 SCREEN = {"screens": [{"name": "shot", "x": 0, "y": 0, "width": 2560, "height": 1600, "logicalDpi": 96, "dpr": 1}]}
 
@@ -26,8 +27,8 @@ def prepare(scale: str) -> None:
 
 def main(out: Path) -> None:
     from PySide6.QtGui import QFont
-    from PySide6.QtTest import QTest
     from PySide6.QtWidgets import QApplication, QWidget
+    from tests.gui.event_loop import spin, until
     from tests.gui.scripted_broker import HOST, NEW_HOST, TODAY, ScriptedBroker, four_unknown, products, refund
 
     from affidavit.broker.api import OperatorApi
@@ -56,14 +57,18 @@ def main(out: Path) -> None:
     bridge = Bridge()
     bridge.start(opened)
 
-    def until(ready: Callable[[], bool]) -> None:
-        while not ready():
-            QTest.qWait(10)
+    def tell(**status: Any) -> None:
+        """Change the broker's status, and wait until the windows know."""
+        heard: list[object] = []
+        told = bridge.status_changed.connect(heard.append)
+        bridge.tell(lambda _api: broker.tell(**status))
+        until(lambda: bool(heard))
+        bridge.status_changed.disconnect(told)
 
     def shoot(widget: QWidget, name: str, scheme: Scheme) -> None:
         widget.ensurePolished()
         widget.show()
-        QTest.qWait(80)
+        spin(80)
         widget.grab().save(str(out / f"{name}-{scheme.value}.png"))
 
     draft = Draft(
@@ -87,7 +92,7 @@ def main(out: Path) -> None:
         shoot(look, "unknown-second-look-refused", scheme)
         look.close()
         window.look_at(products().invocation_id)
-        QTest.qWait(30)
+        until(lambda w=window: w._shown == products().invocation_id)  # type: ignore[misc]
         shoot(window, "unknown-batch", scheme)
         item = Draft(Outcome.COMMITTED, "Catalogue, searched for TS-112: it is there since 13:56.", "", "TS-112")
         look = SecondLook(unknown_view.statement(products().envelope(), item, TODAY), window)
@@ -125,13 +130,13 @@ def main(out: Path) -> None:
             )
             for e in (s.envelope(),)
         ]
-        bridge.tell(lambda _api: broker.tell())
         main.show()
-        QTest.qWait(150)
+        tell()
+        until(lambda m=main: not m._asking)  # type: ignore[misc]
         shoot(main, "main-overview", scheme)
         broker.entries = [HOST, {**NEW_HOST, "revoked": HOST["host_keys"]}]
         main.go(Page.HOSTS)
-        QTest.qWait(150)
+        until(lambda m=main: len(m._hosts._shown) == 2)  # type: ignore[misc]
         shoot(main, "main-hosts", scheme)
         row = main._hosts._shown[0]
         main._hosts.ask_forget(row, row.keys[0])
@@ -145,22 +150,18 @@ def main(out: Path) -> None:
             "at": "2026-11-30T14:02:11Z",
         }
         other = {"id": 2, "says": "Record 41 is contradicted: the target has it.", "at": "2026-11-30T14:12:00Z"}
-        bridge.tell(lambda _api, alerts=(alert, other): broker.tell(alerts=list(alerts)))
-        QTest.qWait(150)
+        tell(alerts=[alert, other])
         shoot(main, "main-alerts", scheme)
         main._overview._alerts.ask(bridge.status.alerts[0])
-        QTest.qWait(50)
         assert main._overview._alerts.closing is not None
         shoot(main._overview._alerts.closing, "alert-close", scheme)
         main._overview._alerts.closing.close()
-        bridge.tell(lambda _api: broker.tell(alerts=[]))
-        QTest.qWait(50)
+        tell(alerts=[])
         main.go(Page.ACTIVITY)
-        QTest.qWait(150)
+        until(lambda m=main: m._activity._model.rowCount() > 0)  # type: ignore[misc]
         shoot(main, "main-activity", scheme)
         main.go(Page.OVERVIEW)
-        bridge.tell(lambda _api: broker.tell(vault="locked", counts={}, cards=0, unknown=0))
-        QTest.qWait(150)
+        tell(vault="locked", counts={}, cards=0, unknown=0)
         shoot(main, "main-locked-empty", scheme)
         main.close()
         first = FirstRun(lambda _secret, _opens: None, Opens.KEYRING)
@@ -179,8 +180,7 @@ def main(out: Path) -> None:
         unlock = UnlockWindow(bridge)
         shoot(unlock, "unlock", scheme)
         unlock.close()
-        bridge.tell(lambda _api: broker.tell(vault="ready", counts={}, cards=0, unknown=4))
-        QTest.qWait(50)
+        tell(vault="ready", counts={}, cards=0, unknown=4)
     bridge.stop()
     bridge.join(5)
 
