@@ -91,13 +91,14 @@ class AlertRow(QWidget):
         self.button.setAutoDefault(False)
         self.button.setAccessibleDescription(plain(revealed(alert.says)))
         self.button.clicked.connect(lambda _checked=False: self.close_asked.emit(alert))
-        words = Reflow()
+        said, words = QWidget(), Reflow()
+        said.setLayout(words)
         words.add(self.since, 0)
         words.add(self.says)
         row = QHBoxLayout(self)
         row.setContentsMargins(0, 0, 0, 0)
         row.setSpacing(12)
-        row.addLayout(words, 1)
+        row.addWidget(said, 1, Qt.AlignmentFlag.AlignVCenter)
         row.addWidget(self.button, 0, Qt.AlignmentFlag.AlignVCenter)
 
 
