@@ -741,3 +741,36 @@ def test_a_read_through_two_hops_after_a_write() -> None:
     assert all_three.reads_after_write(two)
     assert all_three.outcome() == (Outcome.COMMITTED, "act_0")
     assert all_three.end_of(redirected) is two
+
+
+# -- what the agent gave, told apart from what was planted
+
+
+async def test_a_key_that_was_planted_crosses_with_a_repeat_and_with_a_second_hop_too(world: Any) -> None:
+    """A repeat and a hop are asked with the headers that went out, of which the agent gave none."""
+    wide = write(KEY).replace(MANY, 'url = "https://*.example.com/**"', 1)
+    await world.adopt(wide)
+    await world.credential("https://*.example.com/**")
+    session = world.session()
+    there, further = to("https://eu.example.com/v1/things", 307), to("https://us.example.com/v1/things", 307)
+    world.script(HANG_UP, there, further, answer(200))
+    lost = await world.ask(session, **POST)
+    again = await world.retry(session, lost["invocation_id"])
+    assert world.facts(again) == ("remote_execution", "committed", "REMOTE_RESULT", "never")
+    assert [host for _, host, _, _ in sent(world)] == [
+        "api.example.com",
+        "api.example.com",
+        "eu.example.com",
+        "us.example.com",
+    ]
+    keys = {dict(request.headers)[b"Idempotency-Key"] for request in world.wire.requests}
+    assert len(keys) == 1
+
+
+async def test_a_key_that_was_planted_stays_behind_when_a_repeat_becomes_a_read(world: Any) -> None:
+    session = await begun(world, write(KEY), READ)
+    world.script(HANG_UP, to("/v1/done", 303), answer(200))
+    lost = await world.ask(session, **POST)
+    await world.retry(session, lost["invocation_id"])
+    write_, repeat, read = world.wire.requests
+    assert [b"Idempotency-Key" in dict(request.headers) for request in (write_, repeat, read)] == [True, True, False]

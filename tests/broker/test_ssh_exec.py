@@ -301,3 +301,18 @@ async def test_a_card_ends_as_ever_and_an_http_action_takes_no_signal(host: Any)
     assert refused.value.field == "signal"
     await host.deny()
     await http
+
+
+async def test_no_key_of_a_stored_output_is_told_with_the_records(host: Any) -> None:
+    await host.adopt(READ)
+    scripted(host, result(0, b"out", b"err"))
+    session = host.session()
+    call = asked(host, session, command="uptime")
+    await host.approve()
+    told = await host.broker.agent.action_get(
+        session, invocation_id=(await call)["invocation_id"], operation_id=None, events=True
+    )
+    details = {each["kind"]: each["detail"] for each in told["events"]}
+    stored = [details["RESULT_COMMITTED"]["body"], details["RESULT_COMMITTED"]["stderr"]]
+    assert all(each["sha256"] for each in stored)
+    assert not [each for each in stored if "key" in each]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 from tests.broker.recovery import HANG_UP, LOOKUP, answer, contract, rows
 
 from affidavit.broker.terms import State
+from affidavit.broker.wire.scripted import Complete, Cross, Hang, Head, Sent
 
 POST = {"json": {"a": 1}, "operation_id": "op-1"}
 
@@ -90,6 +92,49 @@ async def test_a_verdict_on_its_way_to_the_disk_is_told_to_nobody(world: Any, di
     assert not [call for call in asked if call.done()]
     disk.write()
     assert {world.facts(await call)[1:3] for call in asked} == {("committed", "REMOTE_RESULT")}
+
+
+async def test_nor_is_it_notified_listed_or_its_result_given(world: Any, disk: Disk) -> None:
+    session, agent = world.session(), world.broker.agent
+    told: list[Any] = []
+    agent.on_change(session.session_id, told.append)
+    first, invocation_id = await answered(world, session)
+    given = {"invocation_id": invocation_id, "part": "body"}
+    empty = hashlib.sha256(b"{}").hexdigest()
+    listing = {"scope": "mine", "outcome": None, "state": None, "limit": 5, "before": None}
+    asked = [
+        asyncio.ensure_future(each)
+        for each in (
+            world._ended(agent.result_fetch(session, chunk=0, **given)),
+            world._ended(agent.result_ack(session, sha256=empty, **given)),
+            agent.action_list(session, **listing),
+        )
+    ]
+    await turns()
+    assert not [call for call in asked if call.done()]
+    assert {each["outcome"] for each in told} <= {"not_attempted", "unknown"}
+    disk.fail()
+    await first
+    fetched, acknowledged, listed = [await call for call in asked]
+    assert {world.facts(each)[2] for each in (fetched, acknowledged)} == {"RESULT_STORAGE_FAILED"}
+    assert [row["outcome"] for row in listed["rows"]] == ["unknown"]
+    await turns()
+    assert told[-1]["code"] == "RESULT_STORAGE_FAILED"
+
+
+async def test_what_is_pending_is_told_once_its_acceptance_is_on_disk(world: Any) -> None:
+    session, projection = world.session(), world.broker.core.projection
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, Head(200), Complete()))
+    call = world.call(session, **POST)
+    invocation_id = (await world.approve()).invocation_id
+    await world.until(lambda: projection.get(invocation_id).bytes_sent is not None)
+    told = await world.get(session, invocation_id)
+    assert "pending" in told
+    assert projection.durable(invocation_id).on_disk
+    assert told["evidence"]["last_confirmed"]["record"] <= projection.head_record()
+    hang.release.set()
+    await call
 
 
 async def test_a_verdict_that_never_gets_there_is_told_to_nobody(world: Any, disk: Disk) -> None:

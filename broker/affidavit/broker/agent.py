@@ -300,7 +300,7 @@ class AgentSide:
     ) -> Json:
         await self._settle_records()
         program = session.program if scope == "mine" else None
-        return list_actions(self._core, program=program, outcome=outcome, state=state, limit=limit, before=before)
+        return await list_actions(self._core, program=program, outcome=outcome, state=state, limit=limit, before=before)
 
     async def action_retry(
         self, session: Session, *, invocation_id: str, wait_s: float | None, unsafe: bool, request: Json | None
@@ -426,16 +426,13 @@ class AgentSide:
         unknown = ev.OutcomeUnknown(
             verdict.code, verdict.retry, Source.TRANSPORT_OBSERVED, "the caller does not wait for the job"
         )
-        _, receipt = self._core.projection.record(
-            inv.invocation_id, ev.CancelAsked(session.session_id), unknown, barrier=True
-        )
-        await receipt.durable()
+        self._core.projection.record(inv.invocation_id, ev.CancelAsked(session.session_id), unknown, barrier=True)
         return await self._answer(inv.invocation_id, session)
 
     # -- results
 
     async def result_fetch(self, session: Session, *, invocation_id: str, chunk: int, part: str) -> Json:
-        inv, body = self._readable(invocation_id, session, part)
+        inv, body = await self._readable(invocation_id, session, part)
         try:
             data = await self._core.results.chunk(body, chunk)
         except IndexError:
@@ -455,7 +452,7 @@ class AgentSide:
 
     async def result_ack(self, session: Session, *, invocation_id: str, sha256: str, part: str) -> Json:
         """RESULT_DELIVERED, once the caller names the hash of what it was given (R42)."""
-        inv, body = self._readable(invocation_id, session, part)
+        inv, body = await self._readable(invocation_id, session, part)
         expected = body.delivered_sha256
         named = sha256.removeprefix("sha256:").lower()
         if named != expected and (body.redactions or named != body.sha256):
@@ -545,9 +542,10 @@ class AgentSide:
             inv.session_id == session.session_id or inv.program == session.program or session.session_id in inv.released
         )
 
-    def _readable(self, invocation_id: str, session: Session, part: str) -> tuple[Invocation, ev.StoredBody]:
+    async def _readable(self, invocation_id: str, session: Session, part: str) -> tuple[Invocation, ev.StoredBody]:
         """The invocation and its stored body, or the envelope that says why not."""
-        inv = self._named(invocation_id, None)
+        named = self._named(invocation_id, None)
+        inv = await self._core.projection.recorded(named.invocation_id) or named
         parts = {"stdout": inv.body, "stderr": inv.stderr} if inv.stderr is not None else {"body": inv.body}
         if part not in parts:
             raise BadParam("part", f"This result has {' and '.join(parts)}.")
@@ -626,7 +624,7 @@ def shown_credential(credential: Any) -> dict[str, Any]:
     }
 
 
-def list_actions(
+async def list_actions(
     core: Core, *, program: str | None, outcome: str | None, state: str | None, limit: int, before: str | None
 ) -> dict[str, Any]:
     """`action.list`: rows newest first, and the cursor for the next page."""
@@ -655,7 +653,7 @@ def list_actions(
         more = len(views) == limit
         for view in views:
             cursor = view.number
-            inv = projection.get(InvocationId(view.invocation_id))
+            inv = await projection.recorded(InvocationId(view.invocation_id))
             if inv is None or not _state_fits(inv, state):
                 continue
             operation = projection.operation_of(inv)
@@ -694,7 +692,7 @@ def events_of(core: Core, inv: Invocation, *, sealed: bool) -> list[dict[str, An
 def _shown(payload: Mapping[str, Any]) -> dict[str, Any]:
     """A payload without the keys that open stored bodies."""
     out = dict(payload)
-    for name in ("body", "spool"):
+    for name in ("body", "stderr", "spool"):
         if isinstance(out.get(name), Mapping):
             out[name] = {k: v for k, v in out[name].items() if k != "key"}
     return out

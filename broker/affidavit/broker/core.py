@@ -6,7 +6,7 @@ Everything here is owned by the broker's loop. Locking the vault empties what on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -292,19 +292,17 @@ class Core:
         live = self.lives.get(inv.invocation_id)
         sessions = live.sessions if live is not None else {SessionId(inv.session_id)}
         listeners = [tell for session_id in sessions for tell in self._change_listeners.get(session_id, ())]
-        if listeners:
-            change = {
-                "invocation_id": inv.invocation_id,
-                "operation_id": inv.operation_id,
-                "state": shown_state(inv),
-                "code": str(inv.code),
-                "phase": str(inv.phase),
-                "outcome": str(inv.outcome),
-                "retry": str(inv.retry),
-            }
-            for tell in listeners:
-                tell(change)
+        if listeners and inv.finished:
+            self.spawn(self._tell_end(inv.invocation_id, listeners))
+        elif listeners:
+            _tell(inv, listeners)
         self.changed()
+
+    async def _tell_end(self, invocation_id: InvocationId, listeners: Sequence[Callable[[Json], None]]) -> None:
+        """Tell of an end once it is durable: what is told has happened (R38)."""
+        inv = await self.projection.recorded(invocation_id)
+        assert inv is not None, "it has changed"
+        _tell(inv, listeners)
 
     def alert(self, which: str, says: str, invocation_id: InvocationId | None = None) -> None:
         """Raise an alert: shown, and recorded where the journal still takes records (R67)."""
@@ -606,3 +604,17 @@ def shown_state(inv: Invocation) -> str | None:
     if inv.finished:
         return None
     return "awaiting_approval" if inv.code is Code.AWAITING_APPROVAL and inv.state is State.VALIDATED else "running"
+
+
+def _tell(inv: Invocation, listeners: Iterable[Callable[[Json], None]]) -> None:
+    change = {
+        "invocation_id": inv.invocation_id,
+        "operation_id": inv.operation_id,
+        "state": shown_state(inv),
+        "code": str(inv.code),
+        "phase": str(inv.phase),
+        "outcome": str(inv.outcome),
+        "retry": str(inv.retry),
+    }
+    for tell in listeners:
+        tell(change)

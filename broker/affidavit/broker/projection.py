@@ -195,16 +195,23 @@ class Projection:
         return held.inv if held else None
 
     async def recorded(self, invocation_id: InvocationId) -> Invocation | None:
-        """An invocation for who may hear nothing that is not durable: once its newest record with a barrier is, or as
-        it was before that, where it never will be (R38)."""
+        """An invocation for who may hear nothing that is not durable (R38).
+
+        One that has ended is told once its newest record with a barrier is on disk, what is open once all of it is;
+        where that never will be, as it was before that barrier.
+        """
         held = self._find(invocation_id)
-        if held is not None and held.deciding is not None and not held.deciding.on_disk:
-            try:
+        if held is None:
+            return None
+        try:
+            if held.deciding is not None:
                 await held.deciding.durable()
-            except JournalPoisoned:
-                now = self._held.get(invocation_id)
-                if now is not None and now.firm is not None:
-                    self.overrule(now.firm)
+            if not (held.inv.finished or held.receipt.done):
+                await self.flush().durable()
+        except JournalPoisoned:
+            now = self._held.get(invocation_id)
+            if now is not None and now.firm is not None:
+                self.overrule(now.firm)
         return self.get(invocation_id)
 
     def durable(self, invocation_id: InvocationId) -> Receipt | None:

@@ -82,11 +82,17 @@ class Redirects:
             method=bound.method,
             target=bound.target,
             headers=bound.headers,
-            named=frozenset(inv.asked.get("headers", ())),
+            named=self._agents_headers(inv),
             has_body=bound.has_body,
             writes=bound.effect is Effect.WRITE,
         )
         return step(found.status, found.location, asked, self._core.limits)
+
+    def _agents_headers(self, inv: Invocation) -> frozenset[str]:
+        """The headers that the agent gave, as the operation's first invocation was asked: a repeat and a hop are asked
+        with what was planted then."""
+        first = self._core.projection.operation_of(inv).members[0]
+        return frozenset(first.asked.get("headers", ()))
 
     def _begin(self, live: Live, inv: Invocation, ask: HttpAsk, admitted: Admitted) -> None:
         """However long a card takes: no later than the recovery deadline and, under a key, its window allow."""
