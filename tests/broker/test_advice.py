@@ -16,6 +16,7 @@ from affidavit.broker.advice import (
     lease_holder,
     past_deadline,
     refusal,
+    rests_on_window,
     retry_allowed,
     retry_now,
 )
@@ -78,11 +79,6 @@ def test_the_rows(of: Invocation, decision: Repeat) -> None:
     assert decide(of, Operation((of,)), NOW) is decision
 
 
-def test_equal_fingerprints_or_no_key() -> None:
-    of = record("unknown", "same_idempotency_key", **OPEN_WINDOW)
-    assert decide(of, Operation((of,)), NOW, same_fingerprint=False) is Repeat.RECONCILE
-
-
 def test_a_refusal_of_the_repeat_while_the_first_is_unknown() -> None:
     first, second = record("unknown", "reconcile"), record("rejected", "after_correction", 1, status=403)
     assert retry_now(second, Operation((first, second)), NOW) is Retry.RECONCILE
@@ -94,6 +90,45 @@ def test_a_refusal_of_the_repeat_while_the_first_is_unknown() -> None:
     assert decide(safe, Operation((first, safe)), NOW) is Repeat.RETRY_WHEN_ALLOWED
     unsafe = replace(second, retry=Retry.BACKOFF)
     assert decide(unsafe, Operation((first, unsafe)), NOW) is Repeat.RECONCILE
+
+
+@pytest.mark.parametrize("refused", [{"status": 503}, {"status": 200}, {"status": None}])
+@pytest.mark.parametrize("retry", ["backoff", "after_correction"])
+def test_whatever_refuses_the_repeat_speaks_of_the_repeat_only(refused: dict[str, Any], retry: str) -> None:
+    """A 503, a body's own verdict, an exec request: none of them says what became of the first (decision 20)."""
+    first, second = record("unknown", "reconcile"), record("rejected", retry, 1, **refused)
+    assert decide(second, Operation((first, second)), NOW) is Repeat.RECONCILE
+
+
+@pytest.mark.parametrize(
+    ("settled", "second", "decision"),
+    [
+        ("never", record("rejected", "backoff", 1), Repeat.RETURN_RECORDED_RESULT),
+        ("never", record("rejected", "backoff", 1, **SAFE), Repeat.RETURN_RECORDED_RESULT),
+        ("reconcile", record("rejected", "backoff", 1), Repeat.RETURN_RECORDED_RESULT),
+        ("never", record("rejected", "same_idempotency_key", 1, **OPEN_WINDOW), Repeat.RETURN_RECORDED_RESULT),
+        ("backoff", record("rejected", "backoff", 1, **SAFE), Repeat.RETRY_WHEN_ALLOWED),
+    ],
+)
+def test_a_commit_that_is_learnt_later_ends_what_a_refused_repeat_allowed(
+    settled: str, second: Invocation, decision: Repeat
+) -> None:
+    first = record("committed", settled)
+    assert decide(second, Operation((first, second)), NOW) is decision
+
+
+@pytest.mark.parametrize(
+    ("first", "of", "rests"),
+    [
+        ((), record("unknown", "same_idempotency_key", **OPEN_WINDOW), True),
+        ((record("unknown", "reconcile"),), record("rejected", "backoff", 1, **OPEN_WINDOW), True),
+        ((record("unknown", "reconcile"),), record("rejected", "backoff", 1, **OPEN_WINDOW, **SAFE), False),
+        ((), record("rejected", "backoff", **OPEN_WINDOW), False),
+        ((), record("not_attempted", "backoff"), False),
+    ],
+)
+def test_which_repeats_rest_on_their_keys_window(first: tuple[Invocation, ...], of: Invocation, rests: bool) -> None:
+    assert rests_on_window(of, Operation((*first, of))) is rests
 
 
 def test_an_unknown_item_makes_a_known_batch_one_to_look_at() -> None:

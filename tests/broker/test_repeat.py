@@ -14,6 +14,7 @@ from affidavit.broker.wire.scripted import Cross, Hang, Sent
 
 POST = {"json": {"a": 1}, "operation_id": "op-1"}
 NEVER = "[approval]\nmode = 'never'\n"
+REFUSED_429 = "[verdict]\nrefused = [429]\n"
 IDEMPOTENT = 'kind = "write"\nidempotent = true'
 
 
@@ -329,7 +330,7 @@ async def test_an_unknown_id_is_a_wrong_param(world: Any) -> None:
 
 async def test_a_repeat_waits_as_long_as_the_target_asked(world: Any) -> None:
     session = world.session()
-    await world.adopt(contract("[verdict]\nrefused = [429]\n"))
+    await world.adopt(contract(REFUSED_429))
     world.script(answer(429, retry_after="30"))
     first = await world.ask(session, **POST)
     assert world.facts(first)[1:] == ("rejected", "REMOTE_RATE_LIMITED", "backoff")
@@ -376,6 +377,56 @@ async def test_a_refusal_of_the_repeat_speaks_of_the_repeat_only(world: Any) -> 
     assert world.facts(await world.get(session, first["invocation_id"]))[1] == "unknown"
     refused = await retried(world, session, first)
     assert world.facts(refused)[1:] == ("rejected", "RETRY_REFUSED", "reconcile")
+
+
+async def attested(world: Any, got: Any, outcome: str) -> None:
+    await world.broker.operator.attest(
+        got["invocation_id"],
+        outcome=outcome,
+        note="looked at the list",
+        reference=None,
+        item=None,
+        supersedes=None,
+        passphrase=bytearray(PASSPHRASE),
+    )
+
+
+async def test_a_refused_repeat_is_not_sent_again_once_the_first_turns_out_committed(world: Any) -> None:
+    session, first = await lost(world, REFUSED_429, NEVER)
+    second = await retried(world, session, first, answer(429), unsafe=True)
+    assert world.facts(second)[1:] == ("rejected", "REMOTE_RATE_LIMITED", "reconcile")
+    await attested(world, first, "committed")
+    now = await world.get(session, second["invocation_id"])
+    assert (world.facts(now)[3], now["evidence"]["retry_allowed"]) == ("reconcile", False)
+    again = await retried(world, session, second)
+    assert again["invocation_id"] == second["invocation_id"]
+    assert again["evidence"]["operation"]["outcome"] == "committed"
+    assert world.wire.crossed == 1, "the repeat that was refused, and none after it"
+
+
+async def test_once_the_first_turns_out_rejected_a_refused_repeat_may_be_sent_again(world: Any) -> None:
+    session, first = await lost(world, REFUSED_429, NEVER)
+    second = await retried(world, session, first, answer(429), unsafe=True)
+    await attested(world, first, "rejected")
+    third = await retried(world, session, second, answer(201))
+    assert world.facts(third)[1] == "committed"
+
+
+@pytest.mark.parametrize(
+    ("sections", "refusal"),
+    [
+        (("[verdict]\nrefused = [503]\n",), answer(503)),
+        (('[verdict]\nbody = [{ pointer = "/errors/0", outcome = "rejected" }]\n',), answer(200, {"errors": ["used"]})),
+    ],
+)
+async def test_whatever_refuses_a_repeat_says_nothing_of_the_first(world: Any, sections: Any, refusal: Any) -> None:
+    session, first = await lost(world, *sections, NEVER)
+    second = await retried(world, session, first, refusal, unsafe=True)
+    assert (world.facts(second)[1], world.facts(second)[3]) == ("rejected", "reconcile")
+    assert second["evidence"]["operation"]["outcome"] == "unknown"
+    refused = await retried(world, session, second)
+    assert world.facts(refused)[2:] == ("RETRY_REFUSED", "reconcile")
+    assert world.wire.crossed == 1
 
 
 # -- races (R77)
@@ -443,6 +494,35 @@ async def test_a_window_that_closes_while_the_card_waits_sends_nothing(world: An
     ended = await call
     assert world.facts(ended) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
     assert world.wire.crossed == 0
+
+
+async def test_a_refused_repeats_right_ends_with_the_window_that_it_rests_on(world: Any) -> None:
+    session, first = await lost(world, KEY.replace("24h", "10m"), REFUSED_429, "[deadlines]\nrecovery = '30d'\n")
+    second = await retried(world, session, first, answer(429))
+    assert (world.facts(second)[3], second["evidence"]["retry_allowed"]) == ("backoff", True)
+    world.clock.ahead_s += 500
+    world.script(answer(201))
+    call = world.retry(session, second["invocation_id"])
+    await world.card()
+    world.clock.ahead_s += 60
+    await world.approve()
+    assert world.facts(await call)[1:] == ("not_attempted", "APPROVAL_EXPIRED", "backoff")
+    assert world.wire.crossed == 0
+
+
+async def test_what_was_settled_while_the_card_of_its_repeat_waited_is_not_sent_again(world: Any) -> None:
+    session, first = await lost(world, KEY)
+    world.script(answer(201))
+    call = world.retry(session, first["invocation_id"])
+    await world.card()
+    await attested(world, first, "committed")
+    await world.approve()
+    ended = await call
+    assert world.facts(ended) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
+    assert "settled" in ended["error"]["message"]
+    assert world.wire.crossed == 0
+    again = await retried(world, session, ended)
+    assert (again["invocation_id"], world.facts(again)[1]) == (first["invocation_id"], "committed")
 
 
 async def test_two_sessions_with_one_operation_id_and_a_retry_between_them(world: Any) -> None:

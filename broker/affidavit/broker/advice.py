@@ -133,11 +133,22 @@ def window_open(record: Invocation, now: Micros) -> bool:
     return record.window_open_until is not None and now < record.window_open_until
 
 
+def rests_on_window(record: Invocation, operation: Operation) -> bool:
+    """Whether what the record allows ends with its key's window."""
+    window = record.window_open_until
+    return window is not None and retry_now(record, operation, window) is not record.retry
+
+
 def _speaks_of_a_repeat_only(record: Invocation, operation: Operation, now: Micros) -> bool:
-    """A 4xx to a repeat, while an earlier dispatch of the operation is unknown (verdicts, section 3)."""
-    if record.outcome is not Outcome.REJECTED or record.status is None or record.status // 100 != 4:
+    """Whatever refuses a repeat, while an earlier dispatch of the operation is unknown, or once one has turned out a
+    commit that allows no repeat (verdicts, section 3; decision 20)."""
+    if record.outcome is not Outcome.REJECTED:
         return False
     earlier = operation.members[: _index(operation, record)]
+    if not operation.reads_after_write(record) and any(
+        m.outcome is Outcome.COMMITTED and m.retry is not Retry.BACKOFF and not operation.replaced(m) for m in earlier
+    ):
+        return True
     if not any(m.outcome is Outcome.UNKNOWN for m in earlier):
         return False
     excepted = record.retry in (Retry.BACKOFF, Retry.SAME_IDEMPOTENCY_KEY)
@@ -192,17 +203,18 @@ class Repeat(StrEnum):
     RETURN_RECORDED_RESULT = "RETURN_RECORDED_RESULT"
 
 
-def decide(record: Invocation, operation: Operation, now: Micros, *, same_fingerprint: bool = True) -> Repeat:
-    """What may be done about `record`, the operation's newest dispatched invocation (verdicts, section 6)."""
+def decide(record: Invocation, operation: Operation, now: Micros) -> Repeat:
+    """What may be done about `record`, the operation's newest dispatched invocation (verdicts, section 6).
+
+    That the fingerprints are equal is for `admission` to see, where the request is at hand.
+    """
     retry = retry_now(record, operation, now)
     match record.outcome:
         case _ if retry is Retry.FETCH_RESULT:
             return Repeat.FETCH
         case Outcome.NOT_ATTEMPTED:
             return Repeat.RETRY_NEW_ATTEMPT if retry is Retry.BACKOFF else Repeat.STOP_FOR_CORRECTION
-        case Outcome.UNKNOWN | Outcome.REJECTED if (
-            retry is Retry.SAME_IDEMPOTENCY_KEY and same_fingerprint and window_open(record, now)
-        ):
+        case Outcome.UNKNOWN | Outcome.REJECTED if retry is Retry.SAME_IDEMPOTENCY_KEY and window_open(record, now):
             return Repeat.RETRY_SAME_KEY
         case Outcome.UNKNOWN if retry is Retry.BACKOFF and record.known_idempotent:
             return Repeat.RETRY_NEW_ATTEMPT

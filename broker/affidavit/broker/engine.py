@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 from affidavit.broker import events as ev
 from affidavit.broker import outcome as oc
 from affidavit.broker import shape
-from affidavit.broker.advice import Operation
+from affidavit.broker.advice import Operation, Repeat, decide
 from affidavit.broker.allowance import Allowances
 from affidavit.broker.approval import Borrowed
 from affidavit.broker.card import Card, CardEnd, Decision
@@ -617,7 +617,8 @@ class Engine:
             raise Stop(verdict, message="The action's deadline came before it could be sent.")
 
     def _check_right(self, live: Live, operation: Operation) -> None:
-        """A repeat goes out only under the newest lease; it and a hop only while the key's window is open."""
+        """A repeat goes out only under the newest lease, and while what it repeats was not settled meanwhile; it and a
+        hop only while the key's window is open."""
         lease = live.lease
         repeated = self._projection.get(lease.of) if lease is not None else None
         if lease is not None and (repeated is None or repeated.generation != lease.generation):
@@ -625,11 +626,14 @@ class Engine:
             verdict = oc.stop(Code.LEASE_LOST, Phase.CONNECTION_SETUP)
             raise Stop(verdict, refers_to=InvocationId(holder))
         first = operation.first_dispatched or repeated
-        if live.until is None or first is None:
+        if first is None:
             return
-        if self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id) >= live.until:
-            verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
+        now = self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id)
+        verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
+        if live.until is not None and now >= live.until:
             raise Stop(verdict, message="The time in which it may be sent again ended before it could be.")
+        if repeated is not None and decide(repeated, operation, now) is Repeat.RETURN_RECORDED_RESULT:
+            raise Stop(verdict, message="What it would repeat was settled before it could be sent again.")
 
 
 class _Line:

@@ -25,7 +25,7 @@ from affidavit.broker.session import Session
 from affidavit.broker.spool import Request, SpooledCommand
 from affidavit.broker.ssh_admission import admit_ssh_repeat
 from affidavit.broker.ssh_request import SshAsk
-from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Retry
+from affidavit.broker.terms import Code, InvocationId, Micros, Retry
 
 if TYPE_CHECKING:
     from affidavit.broker.core import Core
@@ -128,7 +128,7 @@ def _until(record: Invocation, operation: Operation) -> Micros | None:
     """When the right to this repeat ends: with the recovery deadline, or with the key's window if it rests on that."""
     first = operation.first_dispatched
     ends = [first.recovery_deadline if first is not None else None]
-    if record.outcome is not Outcome.NOT_ATTEMPTED and record.retry is Retry.SAME_IDEMPOTENCY_KEY:
+    if advice.rests_on_window(record, operation):
         ends.append(record.window_open_until)
     known = [end for end in ends if end is not None]
     return min(known) if known else None
