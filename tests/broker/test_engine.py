@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from affidavit.broker.card import Decision, NoticeKind, Scope
 from affidavit.broker.limits import Limits
 from affidavit.broker.moment import LOOK_S, SECOND
 from affidavit.broker.terms import Stage
-from affidavit.broker.vault import NewCredential
+from affidavit.broker.vault import NewCredential, VaultState
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent, Stop
 
@@ -345,6 +346,32 @@ async def test_lock_ends_what_is_not_dispatched_and_records_what_is(world: Any) 
     await world.unlock()
     opened = await world.ask(session, json={"a": 1}, operation_id="op-1")
     assert opened["http"]["body"]["text"] == "done"
+
+
+async def test_a_lock_stops_at_once_and_closes_once_a_passphrase_was_tried(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    core, begun, go = world.broker.core, threading.Event(), threading.Event()
+    unlock = core.vault.unlock
+
+    def slowly(passphrase: bytearray) -> None:
+        begun.set()
+        go.wait()
+        unlock(passphrase)
+
+    monkeypatch.setattr(core.vault, "unlock", slowly)
+    call = world.call(world.session(), json={"a": 1})
+    await world.card()
+    trying = asyncio.ensure_future(world.unlock())
+    await asyncio.to_thread(begun.wait)
+    lock = asyncio.ensure_future(world.broker.operator.lock(why="test"))
+    try:
+        assert world.facts(await call)[1:3] == ("not_attempted", "VAULT_LOCKED")
+    finally:
+        go.set()
+    await trying
+    await lock
+    assert (core.locked, core.vault.state) == (True, VaultState.LOCKED)
 
 
 async def test_restart_between_dispatch_and_result_is_unknown_and_never_sent_again(world: Any) -> None:

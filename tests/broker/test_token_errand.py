@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from affidavit.broker.limits import Limits
+from affidavit.broker.vault import VaultState
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent
 
@@ -138,3 +140,54 @@ async def test_lock_waits_for_the_refresh_token_of_a_call_that_went_out(world: A
     await world.unlock()
     (credential,) = world.broker.core.vault.credentials.list()
     assert credential.version == 2
+
+
+async def locking(world: Any) -> tuple[asyncio.Future[None], Hang]:
+    """A lock that waits for a token call which went out, and what lets that call end."""
+    await added(world, refresh=True)
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *granted(refresh_token=REFRESH)[2:]))
+    call = world.call(world.session(), **WRITE)
+    await world.approve()
+    await hang.reached.wait()
+    lock = asyncio.ensure_future(world.broker.operator.lock(why="test"))
+    assert world.facts(await call)[2] == "VAULT_LOCKED"
+    return lock, hang
+
+
+async def test_an_unlock_during_a_lock_opens_what_that_has_closed(world: Any) -> None:
+    lock, hang = await locking(world)
+    unlock = asyncio.ensure_future(world.unlock())
+    await world.settle()
+    hang.release.set()
+    await lock
+    await unlock
+    core = world.broker.core
+    assert (core.locked, core.vault.state) == (False, VaultState.READY)
+    world.script(granted(), OK)
+    assert world.facts(await world.ask(world.session(), **WRITE))[1] == "committed"
+
+
+async def test_a_second_lock_returns_when_the_first_has_closed_the_vault(world: Any) -> None:
+    first, hang = await locking(world)
+    second = asyncio.ensure_future(world.broker.operator.lock(why="test"))
+    await world.settle()
+    assert not second.done()
+    hang.release.set()
+    await second
+    assert world.broker.core.vault.state is VaultState.LOCKED
+    await first
+
+
+async def test_a_quit_ends_a_lock_that_waits_and_what_waits_for_that(world: Any) -> None:
+    world.limits = Limits(quit_s=0.0)
+    await world.restart()
+    lock, _ = await locking(world)
+    lock.cancel()
+    core = world.broker.core
+    for _ in range(2):
+        core.spawn(core.lock("idle"))
+    await world.settle()
+    await world.broker.shutdown("quit")
+    assert not core._tasks
+    assert core.vault.state is VaultState.READY, "the quit did not wait for the token call"

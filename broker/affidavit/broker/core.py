@@ -6,7 +6,7 @@ Everything here is owned by the broker's loop. Locking the vault empties what on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -54,7 +54,7 @@ from affidavit.broker.stream import CallerStream
 from affidavit.broker.terms import Code, InvocationId, Kind, Micros, Outcome, Phase, SessionId, State
 from affidavit.broker.token_errand import TokenErrands
 from affidavit.broker.tokens import Tokens
-from affidavit.broker.vault import Vault
+from affidavit.broker.vault import Vault, VaultState
 from affidavit.broker.vault.errors import VaultLocked
 from affidavit.broker.wire.port import ClientCertificate, HttpWire
 from affidavit.broker.wire.ssh.port import SshWire
@@ -104,6 +104,8 @@ class Core:
         self.contracts: Contracts | None = None
         """The contracts in force; None while the vault is locked."""
         self.unlocked = asyncio.Event()
+        self._door = asyncio.Lock()
+        """Held while the vault is being opened or closed: neither is begun inside the other."""
         self.sessions: dict[SessionId, Session] = {}
         self.session_actions: dict[SessionId, int] = {}
         self.lives: dict[InvocationId, Live] = {}
@@ -397,18 +399,35 @@ class Core:
             )
         return rows
 
+    async def unlock(self, attempt: Callable[[], Awaitable[None]], means: str) -> None:
+        """Open the vault by `attempt`, which raises a VaultError where it cannot be; after a lock that is under way."""
+        async with self._door:
+            was_locked = self.locked
+            await attempt()
+            if was_locked:
+                self.opened(means)
+
     async def lock(self, why: str) -> None:
-        """Lock: what is not dispatched ends VAULT_LOCKED; dispatched actions go on recording (R15)."""
-        if self.locked:
-            return
+        """Lock: what is not dispatched ends VAULT_LOCKED, at once; dispatched actions go on recording (R15).
+
+        Returns when the vault is closed: after another lock or an unlock that is under way.
+        """
+        self._stop_for_lock()
+        async with self._door:
+            if self.vault.state is VaultState.READY:
+                await self._close_vault(why)
+
+    def _stop_for_lock(self) -> None:
         self.contracts = None
         self.unlocked.clear()
         self.allowances.end_all()
         self.desk.end_all(CardEnd.VAULT_LOCKED)
-        waiting = [live for live in self.lives.values() if not live.crossed]
-        for live in waiting:
+        for live in self.lives.values():
             live.stop(Stop(oc.stop(Code.VAULT_LOCKED, Phase.CREDENTIAL_INJECTION)))
-        for live in waiting:
+
+    async def _close_vault(self, why: str) -> None:
+        self._stop_for_lock()  # once more: an unlock may have ended meanwhile
+        for live in [live for live in self.lives.values() if not live.crossed]:
             await live.finished.wait()
         self.grants.end_all(why)
         self.close_idle()

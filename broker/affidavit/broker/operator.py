@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 from affidavit.broker import events as ev
@@ -67,10 +68,8 @@ class OperatorSide:
 
     async def unlock(self, passphrase: bytearray, *, program: str) -> Json:
         core = self._core
-        was_locked = core.locked
-        await self._attempt(lambda: self._in_thread(lambda: core.vault.unlock(passphrase)), passphrase, program)
-        if was_locked and core.locked:
-            core.opened(program)
+        opening = partial(self._in_thread, partial(core.vault.unlock, passphrase))
+        await self._attempt(lambda: core.unlock(opening, program), passphrase, program)
         return {"vault": "ready", "pending_contracts": len(core.contracts.pending) if core.contracts else 0}
 
     async def lock(self, *, why: str) -> None:
