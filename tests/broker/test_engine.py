@@ -311,6 +311,18 @@ async def test_caller_gone_on_the_card_sends_nothing(world: Any) -> None:
     assert not world.wire.requests
 
 
+async def test_a_caller_that_ends_while_its_request_is_read_gets_no_card(world: Any) -> None:
+    session = world.session()
+    call = world.call(session, json={"a": "x" * 200_000})
+    await asyncio.sleep(0)
+    assert not world.broker.core.lives, "a thread reads it"
+    world.broker.agent.session_ended(session.session_id)
+    got = await call
+    assert world.facts(got)[1:] == ("not_attempted", "CALLER_CANCELLED", "never")
+    assert await world.kinds(got["invocation_id"]) == ["ACTION_ACCEPTED", "PREFLIGHT_VALIDATED", "ACTION_STOPPED"]
+    assert not world.broker.core.session_actions
+
+
 async def test_caller_gone_after_the_line_ends_nothing(world: Any) -> None:
     hang = Hang()
     world.script((Cross(), Sent(), hang, Head(200), Complete()))

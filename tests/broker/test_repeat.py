@@ -88,6 +88,16 @@ async def test_a_known_idempotent_write_is_repeated_without_a_key(world: Any) ->
     assert second["evidence"]["operation"]["outcome"] == "committed"
 
 
+async def test_a_caller_that_ends_while_its_repeat_is_read_back_sends_nothing(world: Any) -> None:
+    session, first = await lost(world, KEY)
+    call = world.retry(session, first["invocation_id"])
+    await asyncio.sleep(0)
+    assert not world.broker.core.lives, "a thread reads it back"
+    world.broker.agent.session_ended(session.session_id)
+    assert world.facts(await call)[1:3] == ("not_attempted", "CALLER_CANCELLED")
+    assert len(world.wire.exchanges) == 1
+
+
 async def test_what_may_not_be_repeated_is_refused_with_the_records_own_facts(world: Any) -> None:
     session, first = await lost(world)
     refused = await retried(world, session, first)

@@ -164,3 +164,19 @@ async def test_what_a_look_up_settles_is_settled_once_it_is_on_disk(world: Any, 
     again = await world.get(session, lost["invocation_id"])
     assert world.facts(again)[1] == ("committed" if writes else "unknown")
     assert projection.get(lost["invocation_id"]).outcome == ("committed" if writes else "unknown")
+
+
+async def test_a_caller_that_ends_while_its_verdict_is_on_its_way_is_recorded_and_stops_its_other_actions(
+    world: Any, disk: Disk
+) -> None:
+    session = world.session()
+    first, invocation_id = await answered(world, session)
+    second = world.call(session, json={"a": 2})
+    await asyncio.sleep(0)
+    world.broker.agent.session_ended(session.session_id)
+    disk.write()
+    assert world.facts(await first)[1:3] == ("committed", "REMOTE_RESULT")
+    assert world.facts(await second)[1:3] == ("not_attempted", "CALLER_CANCELLED")
+    assert "CALLER_GONE" not in await world.kinds(invocation_id), "its end was recorded before"
+    reader = world.broker.core.projection.reader
+    assert "SESSION_ENDED" in [record.kind for record in reader.records_between(1, 100)]

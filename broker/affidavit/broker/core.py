@@ -495,19 +495,26 @@ class Core:
         self.rate.forget(session_id)
         self._change_listeners.pop(session_id, None)
         for live in list(self.lives.values()):
-            if session_id not in live.sessions or any(s in self.sessions for s in live.sessions):
+            if session_id not in live.sessions or self.has_caller(live):
                 continue
-            if self.desk.end(live.invocation_id, CardEnd.CALLER_GONE):
+            if self.desk.end(live.invocation_id, CardEnd.CALLER_GONE) or self.stop_for_caller(live):
                 continue
-            if live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, self._phase(live)), message="The caller ended.")):
-                continue
-            if live.crossed and not live.finished.is_set() and not live.caller_gone:
+            inv = self.projection.get(live.invocation_id)
+            if live.crossed and inv is not None and not inv.finished and not live.caller_gone:
                 live.caller_gone = True
                 self.projection.record(live.invocation_id, ev.CallerGone(session_id))
         self.projection.note(
             Kind.SESSION_ENDED, {"session": session_id, "actions": self.session_actions.pop(session_id, 0)}
         )
         self.changed()
+
+    def has_caller(self, live: Live) -> bool:
+        """Whether any session that asked for it still runs."""
+        return any(each in self.sessions for each in live.sessions)
+
+    def stop_for_caller(self, live: Live) -> bool:
+        """Stop an action before its line, for its caller has ended; False where that is too late."""
+        return live.stop(Stop(oc.stop(Code.CALLER_CANCELLED, self._phase(live)), message="The caller ended."))
 
     def _phase(self, live: Live) -> Phase:
         inv = self.projection.get(live.invocation_id)

@@ -126,6 +126,8 @@ class Engine:
 
     async def _authorise(self, live: Live, permit: Permit) -> None:
         """Record the decision that covers this dispatch, asking a person where the mode says so; else Stop."""
+        if live.stopping is not None:
+            raise live.stopping
         match permit:
             case Card():
                 await self._ask(live, permit)

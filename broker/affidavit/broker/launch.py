@@ -91,11 +91,14 @@ def _accepted(
     sessions = follows.sessions if follows is not None else {session.session_id}
     live = Live(invocation_id, core.work(invocation_id, bound), receipt, sessions, follows=follows)
     core.lives[invocation_id] = live
+    if not core.has_caller(live):  # it ended while a thread read what it asks for
+        core.stop_for_caller(live)
     return live
 
 
 def _count(core: Core, session: Session) -> None:
-    core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
+    if session.session_id in core.sessions:
+        core.session_actions[session.session_id] = core.session_actions.get(session.session_id, 0) + 1
 
 
 def _permit(core: Core, live: Live, admitted: Admitted) -> Permit:
