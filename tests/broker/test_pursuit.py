@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -68,10 +69,14 @@ async def test_the_budget_ends_what_the_broker_repeats(world: Any) -> None:
     assert world.wire.crossed == 3
 
 
-async def test_the_pauses_grow(world: Any, monkeypatch: Any) -> None:
-    from affidavit.broker import pursuit
+@pytest.fixture
+def even(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses without their jitter."""
+    monkeypatch.setattr(random, "uniform", lambda a, b: (a + b) / 2)
 
-    monkeypatch.setattr(pursuit.random, "uniform", lambda a, b: (a + b) / 2)
+
+@pytest.mark.usefixtures("even")
+async def test_the_pauses_grow(world: Any) -> None:
     await world.adopt(contract(KEY, AUTOMATIC))
     _, call = await asked(world, HANG_UP, HANG_UP, answer(201))
     crossed = []
@@ -130,6 +135,45 @@ async def test_while_the_target_works_on_it_nothing_is_repeated(world: Any) -> N
     await world.later(60)
     assert world.facts(await call)[2] == "SETTLED_BY_QUERY"
     assert world.wire.methods.count("POST") == 1
+
+
+@pytest.mark.usefixtures("even")
+async def test_it_looks_again_where_the_repeat_was_refused_and_the_first_is_unknown(world: Any) -> None:
+    await world.adopt(contract(KEY, AUTOMATIC, LOOKUP))
+    call = await routed(world, POST=[HANG_UP, answer(429, retry_after="4"), answer(201)], GET=[answer(503)])
+    await world.later(1)
+    assert world.wire.methods.count("POST") == 2
+    world.wire.scripts["GET"] = [rows("working"), rows("done")]
+    await world.later(60)
+    got = await call
+    assert got["evidence"]["operation"]["outcome"] == "committed"
+    assert world.wire.methods.count("POST") == 2
+
+
+@pytest.mark.usefixtures("even")
+async def test_a_target_that_works_on_it_for_ever_is_looked_at_until_the_recovery_deadline(world: Any) -> None:
+    await world.adopt(contract(KEY, AUTOMATIC, LOOKUP, "[deadlines]\nrecovery = '60s'\n"))
+    call = await routed(world, POST=[HANG_UP], GET=[rows("working")])
+    await world.later(120)
+    assert call.done()
+    assert world.facts(call.result())[1:] == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "same_idempotency_key")
+    looked = len(world.wire.requests)
+    await world.later(600)
+    assert len(world.wire.requests) == looked
+
+
+async def test_looking_again_ends_with_its_session(world: Any) -> None:
+    await world.adopt(contract(KEY, AUTOMATIC, LOOKUP))
+    session = world.session()
+    route(world, POST=[HANG_UP], GET=[rows("working")])
+    call = world.call(session, **POST)
+    await world.approve()
+    await world.later(10)
+    world.broker.agent.session_ended(session.session_id)
+    await world.later(40)
+    assert call.done()
+    assert world.facts(call.result())[1] == "unknown"
+    assert world.broker.core.pursuits.of("op-1") is None
 
 
 @pytest.mark.parametrize("found", [rows("done", "done"), rows("odd")])

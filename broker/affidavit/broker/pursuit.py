@@ -118,7 +118,7 @@ class Pursuits:
         """Look first where one can; then repeat, if that is still allowed and covered by a decision."""
         core = self._core
         now = core.projection.get(inv.invocation_id)
-        if now is not None and now.outcome is Outcome.UNKNOWN and now.has_lookup:
+        if now is not None and now.has_lookup and core.projection.operation_of(now).outcome()[0] is Outcome.UNKNOWN:
             if not await self._looked(pursuit, now):
                 return None
             now = core.projection.get(inv.invocation_id)
@@ -135,11 +135,12 @@ class Pursuits:
         return live if isinstance(live, Live) else None
 
     async def _looked(self, pursuit: Pursuit, inv: Invocation) -> bool:
-        """Whether a look-up leaves room for a repeat. While the target still works on it, it is looked at again."""
+        """Whether a look-up leaves room for a repeat. While the target still works on it, it is looked at again, for as
+        long as a repeat could follow."""
         core = self._core
         assert inv.operation_id is not None
         n = 1
-        while not (pursuit.answered.is_set() or core.locked or core.stopping):
+        while self._may_repeat(pursuit, core.projection.get(inv.invocation_id) or inv):
             finding = await core.reconciler.look(inv.operation_id)
             if finding is None or finding.worth is not Worth.PENDING:
                 return finding is None or finding.worth not in (Worth.SEVERAL, Worth.OTHER)
