@@ -276,6 +276,52 @@ async def test_a_caller_that_cancels_leaves_the_job_to_be_followed(world: Any) -
     assert world.facts(await job_of(world, session, got))[1] == "committed"
 
 
+async def test_a_caller_that_cancels_in_the_last_wait_leaves_a_job_that_ends_as_it_is(world: Any) -> None:
+    session, got = await accepted(world)
+    job = await job_of(world, session, got)
+    await world.later(585)
+    await world._ended(world.broker.agent.action_cancel(session, invocation_id=job["invocation_id"], signal=None))
+    await world.later(120)
+    assert world.facts(await job_of(world, session, got)) == (
+        "remote_execution",
+        "unknown",
+        "CALLER_CANCELLED",
+        "reconcile",
+    )
+    alerts = world.broker.core.status()["alerts"]
+    assert [(a["which"], a["invocation_id"]) for a in alerts] == [("recovery_deadline", job["invocation_id"])]
+
+
+@pytest.mark.parametrize(
+    ("attested", "facts", "disputed"),
+    [
+        ("rejected", ("committed", "SETTLED_BY_QUERY", "never"), True),
+        ("committed", ("committed", "SETTLED_BY_OPERATOR", "never"), False),
+    ],
+)
+async def test_a_poll_corrects_what_was_attested_of_a_job(
+    world: Any, attested: str, facts: tuple[str, str, str], disputed: bool
+) -> None:
+    session, got = await accepted(world)
+    job = await job_of(world, session, got)
+    await world.later(1)
+    await world.broker.operator.attest(
+        job["invocation_id"],
+        outcome=attested,
+        note="looked at the list of jobs",
+        reference=None,
+        item=None,
+        supersedes=None,
+        passphrase=bytearray(b"a passphrase for tests"),
+    )
+    world.wire.scripts["GET"] = [state("done")]
+    await world.later(5)
+    now = await job_of(world, session, got)
+    assert world.facts(now)[1:] == facts
+    assert ("disputed" in now["evidence"]) is disputed
+    assert [a["which"] for a in world.broker.core.status()["alerts"]] == ["contradiction"] * disputed
+
+
 async def test_a_late_acceptance_opens_its_job(world: Any) -> None:
     await world.adopt(contract(JOB))
     hang = Hang()

@@ -211,9 +211,12 @@ IDEMPOTENT = 'kind = "write"\nidempotent = true'
 
 async def test_once_an_answer_was_given_only_look_ups_go_on(world: Any) -> None:
     await world.adopt(contract(KEY, AUTOMATIC))
-    session, call = await asked(world, HANG_UP, wait_s=0)
-    pending = await call
+    session = world.session()
+    world.script(HANG_UP)
+    pending = await world.call(session, **{**POST, "wait_s": 0})
     assert "pending" in pending
+    await world.approve()
+    await world.settle()
     got = await world.get(session, pending["invocation_id"])
     assert world.facts(got)[1] == "unknown"
     await world.later(120)

@@ -10,6 +10,7 @@ from tests.broker.recovery import HANG_UP, KEY, LOOKUP, answer, contract, rows
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Broken, Cross, Hang, Sent
 
+PASSPHRASE = b"a passphrase for tests"
 POST = {"json": {"a": 1}, "operation_id": "op-1"}
 
 
@@ -204,7 +205,7 @@ async def attest(world: Any, got: Any, outcome: str, supersedes: int | None = No
         reference=None,
         item=None,
         supersedes=supersedes,
-        passphrase=bytearray(b"a passphrase for tests"),
+        passphrase=bytearray(PASSPHRASE),
     )
 
 
@@ -325,6 +326,39 @@ async def test_a_look_up_elsewhere_goes_without_the_credential(world: Any) -> No
     request = world.wire.requests[1]
     assert (request.host, request.body) == ("audit.example.net", b'{"op":"op-1"}')
     assert b"Authorization" not in dict(request.headers)
+
+
+@pytest.mark.parametrize("gone", ["removed", "narrowed"])
+async def test_a_look_up_at_the_actions_own_origin_never_goes_without_its_credential(lost: Any, gone: str) -> None:
+    """What a stranger is not shown is not absent."""
+    world, session, got = lost
+    operator = world.broker.operator
+    await operator.credential_remove("api", bytearray(PASSPHRASE))
+    if gone == "narrowed":
+        await world.credential("https://api.example.com/v2/**")
+    world.clock.ahead_s += 61
+    world.script(rows())
+    looked = await world.look(session, got["invocation_id"])
+    assert world.facts(looked)[1:] == ("unknown", "REMOTE_OUTCOME_UNKNOWN", "reconcile")
+    assert not world.wire.exchanges
+
+
+async def test_a_look_up_after_a_refused_repeat_speaks_of_the_one_that_counts(world: Any) -> None:
+    """The first was committed; that the repeat was refused is no contradiction."""
+    await world.adopt(contract(LOOKUP, "[approval]\nmode = 'never'\n"))
+    session = world.session()
+    world.script(HANG_UP, answer(429))
+    first = await world.ask(session, **POST)
+    retry = world.retry(session, first["invocation_id"], unsafe=True)
+    await world.approve()
+    second = await retry
+    world.script(rows("done"), rows("done"))
+    assert world.facts(await world.look(session, first["invocation_id"]))[1:3] == ("committed", "SETTLED_BY_QUERY")
+    looked = await world.look(session, second["invocation_id"])
+    assert world.facts(looked)[1:] == ("rejected", "REMOTE_RATE_LIMITED", "reconcile")
+    assert "disputed" not in looked["evidence"]
+    assert not world.broker.core.status()["alerts"]
+    assert (await world.kinds(first["invocation_id"]))[-2:] == ["OUTCOME_SETTLED", "LOOKED_UP"]
 
 
 async def test_a_look_up_may_go_to_loopback_only_where_the_contract_names_it(world: Any) -> None:

@@ -14,13 +14,13 @@ from affidavit.broker.address import check_form
 from affidavit.broker.contract.model import HttpMatch, Job
 from affidavit.broker.contract.pattern import UrlPattern
 from affidavit.broker.contract.pointer import MISSING
-from affidavit.broker.errands import Errand, Ran, reach
+from affidavit.broker.errands import Errand, reach
 from affidavit.broker.events import JobReference
 from affidavit.broker.first_of import first_of
 from affidavit.broker.limits import Limits
 from affidavit.broker.lookup import SHOWN_MAX, Finding, Worth, pauses
 from affidavit.broker.moment import SECOND, after
-from affidavit.broker.outcome import IllegalMove, Invocation
+from affidavit.broker.outcome import Invocation
 from affidavit.broker.refusal import Refused
 from affidavit.broker.signs import UNREADABLE, Answer
 from affidavit.broker.target import HttpTarget, parse_http
@@ -96,7 +96,7 @@ class Jobs:
                 while core.locked and self._left_s(job) > 0:
                     await first_of(core.unlocked.wait(), self._pass(self._left_s(job)))
                 if self._left_s(job) <= 0:
-                    self._overdue(job)
+                    self._overdue(self._job(invocation_id))
                     return
                 wait_s = await self.ask(invocation_id)
         finally:
@@ -126,29 +126,8 @@ class Jobs:
         )
         ran = await core.errands.run(errand)
         if ran.invocation.dispatched:
-            self._record(self._job(invocation_id), found(contract.job, ran.answer), ran, contract.digest)
+            core.reconciler.record(job, found(contract.job, ran.answer), ran, contract.digest)
         return ran.invocation.retry_after_s or 0.0
-
-    def _record(self, job: Invocation, finding: Finding, ran: Ran, digest: str) -> None:
-        lookup = ran.invocation.invocation_id
-        event: ev.Event
-        if finding.outcome is None or job.state is State.SETTLED:
-            event = ev.LookedUp(lookup, finding.answer, str(finding.worth), digest, finding.state)
-        else:
-            event = ev.OutcomeSettled(
-                finding.outcome,
-                Code.SETTLED_BY_QUERY,
-                finding.retry,
-                Source.REMOTE_QUERY,
-                lookup=lookup,
-                answer=finding.answer,
-                state=finding.state,
-                contract_digest=digest,
-            )
-        try:
-            self._core.projection.record(job.invocation_id, event, barrier=finding.outcome is not None)
-        except (IllegalMove, JournalPoisoned):
-            pass
 
     def _overdue(self, job: Invocation) -> None:
         if job.state is State.OPEN:

@@ -109,7 +109,7 @@ class Reconciler:
                     finding = pushed(contract.reconcile, member.stdin, ran.answer, age_s=age)
                 else:
                     finding = found(contract.reconcile, values, ran.answer, age_s=age)
-                self._record(member, finding, ran, contract.digest)
+                self.record(member, finding, ran, contract.digest)
             return finding
 
     def _contract(self, record: Invocation | None) -> Contract | None:
@@ -135,10 +135,13 @@ class Reconciler:
             return (run, values) if run is not None else None
         private = isinstance(contract.match, HttpMatch) and contract.match.private
         try:
-            asked = query(terms, values, parse_http(str((record.target or {}).get("url")), core.limits))
+            acted_on = parse_http(str((record.target or {}).get("url")), core.limits)
+            asked = query(terms, values, acted_on)
             if asked is None:
                 return None
             target, credential, leave = reach(core, record, asked.url, private=private)
+            if record.credential_id is not None and credential is None and target.origin == acted_on.origin:
+                return None  # a stranger is shown less: what it does not find is not absent
         except Refused:
             return None
         body = (asked.body or "").encode()
@@ -203,8 +206,8 @@ class Reconciler:
 
     # -- what it is worth
 
-    def _record(self, inv: Invocation, finding: Finding, ran: Ran, digest: str) -> None:
-        """Append what a look-up proves of one invocation."""
+    def record(self, inv: Invocation, finding: Finding, ran: Ran, digest: str) -> None:
+        """Append what a look-up, or the poll of a job, proves of one invocation (verdicts, section 5)."""
         core = self._core
         lookup = ran.invocation.invocation_id
         looked = ev.LookedUp(lookup, finding.answer, str(finding.worth), digest, finding.state)
@@ -215,7 +218,7 @@ class Reconciler:
             now = core.projection.get(inv.invocation_id) or inv
             if finding.outcome is None:
                 core.projection.record(inv.invocation_id, looked)
-            elif now.state is State.UNKNOWN or now.source is Source.OPERATOR_ATTESTED:
+            elif now.state is not State.SETTLED or now.source is Source.OPERATOR_ATTESTED:
                 self._settle(now, finding, looked)
             else:
                 self._beside(now, finding, looked)
@@ -276,10 +279,10 @@ def age_s(core: Core, inv: Invocation) -> float:
 
 
 def _concerned(core: Core, operation_id: OperationId) -> list[Invocation]:
-    """The invocations that a look-up speaks of: those that are unknown, else the newest dispatched one."""
+    """The invocations that a look-up speaks of: those that are unknown, else the one that gives the outcome."""
     operation = core.projection.operation(operation_id)
-    newest = operation.newest_dispatched
-    return open_members(operation) or ([newest] if newest is not None else [])
+    _, by = operation.outcome()
+    return open_members(operation) or [m for m in operation.members if m.invocation_id == by]
 
 
 async def _ended(task: asyncio.Task[Any]) -> None:
