@@ -15,6 +15,14 @@ from affidavit.broker.target import parse_http
 from affidavit.broker.terms import Effect
 from affidavit.broker.wire.scripted import Cross, Hang, Sent
 
+WHERE: dict[str, Any] = {
+    "title": "Ask",
+    "target": parse_http("https://login.example.com/token", Limits()),
+    "leave": Leave(),
+    "contract_id": "test.things",
+    "contract_digest": "sha256:0",
+}
+
 
 def holding(directory: Path, needle: bytes) -> list[Path]:
     return [path for path in directory.rglob("*") if path.is_file() and needle in path.read_bytes()]
@@ -25,18 +33,10 @@ async def run(world: Any, *scripts: Any, **more: Any) -> tuple[Any, Ran]:
     world.script(answer(201), *scripts)
     got = await world.ask(world.session(), json={"a": 1}, correlation_id="run-1")
     cause = world.broker.core.projection.get(got["invocation_id"])
-    errand = Errand(
-        **{
-            "cause": cause,
-            "title": "Ask",
-            "target": parse_http("https://login.example.com/token", Limits()),
-            "leave": Leave(),
-            "contract_id": "test.things",
-            "contract_digest": "sha256:0",
-            **more,
-        }
-    )
-    return got, await world.broker.core.errands.run(errand)
+    errand = Errand(**{**WHERE, "cause": cause, **more})
+    ran = await world.broker.core.errands.run(errand)
+    assert ran is not None, "nothing stops the broker"
+    return got, ran
 
 
 async def test_it_is_an_invocation_under_its_causes_decision_and_gives_back_its_answer(world: Any) -> None:
@@ -100,19 +100,23 @@ async def test_a_lock_before_the_line_ends_it(world: Any) -> None:
     world.script(answer(201), (before_line, *answer(200)))
     got = await world.ask(world.session(), json={"a": 1})
     cause = world.broker.core.projection.get(got["invocation_id"])
-    errand = Errand(
-        cause=cause,
-        title="Ask",
-        target=parse_http("https://login.example.com/token", Limits()),
-        leave=Leave(),
-        contract_id="c",
-        contract_digest="sha256:0",
-    )
+    errand = Errand(**WHERE, cause=cause)
     running = asyncio.ensure_future(world.broker.core.errands.run(errand))
     await before_line.reached.wait()
     await world.broker.operator.lock(why="test")
     ran = await running
     assert (ran.invocation.code, ran.invocation.dispatched) == ("VAULT_LOCKED", False)
+
+
+async def test_none_begins_while_the_broker_stops(world: Any) -> None:
+    world.script(answer(201))
+    got = await world.ask(world.session(), json={"a": 1})
+    core = world.broker.core
+    errand = Errand(**WHERE, cause=core.projection.get(got["invocation_id"]))
+    core.stopping = True
+    records = core.journal.counters.records
+    assert await core.errands.run(errand) is None
+    assert (len(world.wire.requests), core.journal.counters.records) == (1, records)
 
 
 async def test_the_cause_of_what_is_bound_is_found_while_it_is_at_work(world: Any) -> None:

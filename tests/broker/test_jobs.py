@@ -140,6 +140,23 @@ async def test_while_locked_a_jobs_time_runs_on(world: Any) -> None:
     assert world.facts(await job_of(world, session, got))[2] == "REMOTE_DEADLINE"
 
 
+async def test_during_a_quit_no_job_is_asked_for(world: Any) -> None:
+    session, got = await accepted(world)
+    job = await job_of(world, session, got)
+    hang = Hang()
+    world.wire.scripts["POST"] = [(Cross(), Sent(), hang, *answer(201)[2:])]
+    running = world.call(session, json={"a": 2}, operation_id="op-2")
+    await world.approve()
+    await hang.reached.wait()
+    quitting = asyncio.ensure_future(world.broker.shutdown("quit"))
+    await world.later(30)
+    await world.look(session, job["invocation_id"])
+    assert world.wire.methods == ["POST", "POST"]
+    hang.release.set()
+    await quitting
+    assert world.facts(await running)[1] == "committed"
+
+
 async def test_a_job_is_asked_for_as_soon_as_the_vault_is_open(world: Any) -> None:
     session, got = await accepted(world, state("working"), state("done"))
     await world.later(1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -151,6 +152,23 @@ async def test_while_locked_look_ups_wait_and_go_on_after_unlock(lost: Any) -> N
     assert world.facts(await world.get(session, got["invocation_id"]))[2] == "SETTLED_BY_QUERY"
 
 
+async def test_during_a_quit_nothing_is_looked_up(lost: Any) -> None:
+    world, session, got = lost
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *answer(201)[2:]), rows("done"))
+    running = world.call(session, json={"a": 2}, url="https://api.example.com/v1/other")
+    await world.approve()
+    await hang.reached.wait()
+    quitting = asyncio.ensure_future(world.broker.shutdown("quit"))
+    await world.later(30)
+    asked = await world.look(session, got["invocation_id"])
+    assert (world.facts(asked)[1], len(world.wire.exchanges)) == ("unknown", 1)
+    hang.release.set()
+    await quitting
+    assert world.facts(await running)[1] == "committed"
+    assert (await world.kinds(got["invocation_id"]))[-1] == "OUTCOME_UNKNOWN"
+
+
 async def test_after_a_restart_look_ups_go_on_from_the_record_alone(lost: Any) -> None:
     world, _, got = lost
     await world.stop()
@@ -166,8 +184,6 @@ async def test_after_a_restart_look_ups_go_on_from_the_record_alone(lost: Any) -
 
 
 async def test_who_asks_while_a_look_up_is_under_way_gets_its_answer(lost: Any) -> None:
-    import asyncio
-
     world, session, got = lost
     hang = Hang()
     world.script((Cross(), Sent(), hang, *rows("done")[2:]))

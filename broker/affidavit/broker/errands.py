@@ -107,9 +107,14 @@ class Errands:
     def __init__(self, core: Core) -> None:
         self._core = core
 
-    async def run(self, errand: Errand | CommandErrand) -> Ran:
-        """Send it, and wait for its verdict. The vault is open; a lock before the line ends it VAULT_LOCKED."""
+    async def run(self, errand: Errand | CommandErrand) -> Ran | None:
+        """Send it, and wait for its verdict; None where the broker is stopping and begins nothing any more.
+
+        The vault is open; a lock before the line ends it VAULT_LOCKED.
+        """
         core, cause = self._core, errand.cause
+        if core.stopping:
+            return None
         at = core.clock.wall()
         invocation_id = new_invocation_id(at)
         bound = _bound(core, errand) if isinstance(errand, Errand) else _bound_command(core, errand)

@@ -125,6 +125,8 @@ class Jobs:
             contract_digest=contract.digest,
         )
         ran = await core.errands.run(errand)
+        if ran is None:
+            return 0.0
         if ran.invocation.dispatched:
             core.reconciler.record(job, found(contract.job, ran.answer), ran, contract.digest)
         return ran.invocation.retry_after_s or 0.0

@@ -64,6 +64,8 @@ class TokenErrands:
                 deadline_s=TOKEN_CALL_S,
             )
         )
+        if ran is None:
+            return TokenFault(Retry.BACKOFF, "Affidavit is stopping.")
         answer = ran.answer
         if answer is None or answer.body is None:
             code = ran.invocation.code
