@@ -197,29 +197,20 @@ def test_the_deadline_is_the_first_dispatchs() -> None:
 
 
 LEASED = replace(UNKNOWN, lease=ev.LeaseTaken(1, "act_9", Micros(0)))
-SECOND = 1_000_000
 
 
 @pytest.mark.parametrize(
-    ("of", "repeat", "held"),
+    ("of", "repeat", "expired", "held"),
     [
-        (UNKNOWN, None, False),
-        (LEASED, None, False),
-        (LEASED, record("not_attempted", "backoff", 9, state=State.VALIDATED), True),
-        (LEASED, record("not_attempted", "backoff", 9, state=State.AUTHORISED, approved_at=NOW), True),
-        (
-            LEASED,
-            record("not_attempted", "backoff", 9, state=State.AUTHORISED, approved_at=Micros(NOW - 60 * SECOND)),
-            False,
-        ),
-        (
-            LEASED,
-            record("unknown", "fetch_result", 9, state=State.OPEN, approved_at=Micros(NOW - 600 * SECOND)),
-            True,
-        ),
-        (LEASED, record("not_attempted", "backoff", 9), False),
-        (LEASED, record("unknown", "reconcile", 9), False),
+        (UNKNOWN, None, False, False),
+        (LEASED, None, False, False),
+        (LEASED, record("not_attempted", "backoff", 9, state=State.VALIDATED), False, True),
+        (LEASED, record("not_attempted", "backoff", 9, state=State.AUTHORISED), False, True),
+        (LEASED, record("not_attempted", "backoff", 9, state=State.AUTHORISED), True, False),
+        (LEASED, record("unknown", "fetch_result", 9, state=State.OPEN), True, True),
+        (LEASED, record("not_attempted", "backoff", 9), False, False),
+        (LEASED, record("unknown", "reconcile", 9), False, False),
     ],
 )
-def test_how_long_a_lease_is_held(of: Invocation, repeat: Invocation | None, held: bool) -> None:
-    assert lease_holder(of, repeat, NOW, 60.0) == ("act_9" if held else None)
+def test_how_long_a_lease_is_held(of: Invocation, repeat: Invocation | None, expired: bool, held: bool) -> None:
+    assert lease_holder(of, repeat, expired=expired) == ("act_9" if held else None)

@@ -189,6 +189,15 @@ async def test_a_wall_clock_that_was_set_back_opens_no_window_again(world: Any, 
     assert world.facts(refused)[2:] == ("RETRY_REFUSED", "reconcile")
 
 
+async def test_a_list_gives_the_advice_that_the_envelope_gives_whatever_the_wall_clock_says(world: Any) -> None:
+    session, first = await lost(world, KEY.replace("24h", "10m"), "[deadlines]\nrecovery = '30d'\n")
+    world.clock.ahead_s += 600
+    world.clock.wall_set_s = -3600
+    listed = await world.broker.agent.action_list(session, scope="all", outcome=None, state=None, limit=9, before=None)
+    assert world.facts(await world.get(session, first["invocation_id"]))[3] == "reconcile"
+    assert [row["retry"] for row in listed["rows"]] == ["reconcile"]
+
+
 async def test_past_the_recovery_deadline_only_unsafe_goes_on(world: Any) -> None:
     session, first = await lost(world, effect=IDEMPOTENT)
     world.clock.ahead_s += 631
@@ -472,8 +481,11 @@ async def test_a_lease_is_held_until_its_repeat_ends(world: Any) -> None:
     assert world.wire.crossed == 1
 
 
-async def test_an_expired_lease_whose_holder_wakes_sends_nothing(world: Any) -> None:
-    session, first = await lost(world, KEY, NEVER)
+@pytest.mark.parametrize("wall_set_s", [0, -3600, 3600])
+async def test_an_expired_lease_whose_holder_wakes_sends_nothing(world: Any, wall_set_s: float) -> None:
+    """However the wall clock was set before: an hour back ended no lease at once."""
+    session, first = await lost(world, KEY, NEVER, "[deadlines]\nrecovery = '30d'\n")
+    world.clock.wall_set_s = wall_set_s
     before_line = Hang()
     world.script((before_line, *answer(201)), answer(201))
     sleeper = world.retry(session, first["invocation_id"])

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from affidavit.broker.moment import after
 from affidavit.broker.outcome import OPEN_STATES, Invocation
 from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Retry
 
@@ -244,16 +243,14 @@ class Refusal:
     needs: str | None = None
 
 
-def lease_holder(record: Invocation, repeat: Invocation | None, now: Micros, lease_s: float) -> InvocationId | None:
+def lease_holder(record: Invocation, repeat: Invocation | None, *, expired: bool) -> InvocationId | None:
     """Who holds the lease of a repeat of `record`; `repeat` is the invocation of its newest LEASE_TAKEN (R47).
 
-    It is held while the repeat waits for its authorisation, then `lease_s` until its dispatch, then until it ends.
+    It is held while the repeat waits for its authorisation, then until it is `expired`; a dispatched one until it ends.
     """
     if record.lease is None or repeat is None or repeat.finished:
         return None
-    if repeat.dispatched or repeat.approved_at is None or now < after(repeat.approved_at, lease_s):
-        return repeat.invocation_id
-    return None
+    return repeat.invocation_id if repeat.dispatched or not expired else None
 
 
 def refusal(

@@ -640,7 +640,6 @@ async def list_actions(
     if state is not None and state not in ("pending", "awaiting_approval", "running"):
         raise BadParam("state", "A state is pending, awaiting_approval or running.")
     limit = max(1, min(limit, LIST_MAX))
-    now = core.clock.wall()
     rows: list[dict[str, Any]] = []
     more = True
     while len(rows) < limit and more:
@@ -666,7 +665,7 @@ async def list_actions(
                     "phase": str(inv.phase),
                     "outcome": str(inv.outcome),
                     "code": str(code_now(inv, operation)),
-                    "retry": str(retry_now(inv, operation, now)),
+                    "retry": str(retry_now(inv, operation, core.now_of(operation))),
                     "target": dict(inv.target) if inv.target is not None else None,
                 }
             )

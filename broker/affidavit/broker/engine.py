@@ -204,6 +204,8 @@ class Engine:
         self._projection.record(live.invocation_id, ev.ApprovalDecided(fingerprint=fingerprint, **facts))
         live.deadline = asyncio.get_running_loop().time() + live.bound.deadline_s
         live.approved_until = End.after(self._clock, live.bound.deadline_s)
+        if live.lease is not None:
+            live.lease_until = End.after(self._clock, self._limit().lease_s)
 
     # -- preparation, set-up and dispatch
 

@@ -53,6 +53,8 @@ class Live:
     _watch: asyncio.Future[None] | None = None
     lease: Lease | None = None
     """Of a repeat: looked at again right before its dispatch."""
+    lease_until: End | None = None
+    """How long the lease is held for a repeat that is authorised and not yet dispatched; set with the authorisation."""
     pause_s: float = 0.0
     """How long a repeat waits before anything else: the target asked for it."""
     until: Micros | None = None

@@ -61,7 +61,7 @@ class Repeats:
         operation = core.projection.operation_of(named)
         record = operation.newest_dispatched or named
         now = core.now_of(operation)
-        holder = self._holder(record, operation, now)
+        holder = self._holder(record, operation)
         decision = advice.decide(record, operation, now)
         if decision is Repeat.FETCH:
             named_by = record.refers_to if record.finished else None  # of one that is open: whose redirect it follows
@@ -72,15 +72,17 @@ class Repeats:
         refusal = advice.refusal(record, operation, now, decision, holder=holder, unsafe=unsafe)
         return Standing(record, operation, answered=record if refusal else None, refusal=refusal)
 
-    def _holder(self, record: Invocation, operation: Operation, now: Micros) -> InvocationId | None:
+    def _holder(self, record: Invocation, operation: Operation) -> InvocationId | None:
         """Who is at work on a repeat: the lease's holder, or an invocation of the operation that is still open."""
         core = self._core
         repeat = core.projection.get(InvocationId(record.lease.repeat)) if record.lease is not None else None
-        held = advice.lease_holder(record, repeat, now, core.limits.lease_s)
+        live = core.lives.get(repeat.invocation_id) if repeat is not None else None
+        until = live.lease_until if live is not None else None
+        held = advice.lease_holder(record, repeat, expired=until is not None and until.left_s(core.clock) <= 0)
         if held is not None:
             return held
-        expired = repeat.invocation_id if repeat is not None else None
-        unfinished = [m for m in operation.members if not m.finished and m.invocation_id != expired]
+        lost = repeat.invocation_id if repeat is not None else None
+        unfinished = [m for m in operation.members if not m.finished and m.invocation_id != lost]
         return unfinished[-1].invocation_id if unfinished else None
 
     async def request_of(self, record: Invocation) -> Request | None:
