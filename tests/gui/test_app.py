@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from PySide6.QtCore import Qt
-from PySide6.QtWidgets import QApplication
+from PySide6.QtWidgets import QApplication, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown, refund
+from tests.gui.whole import cut, text_at_200_percent
 
 from affidavit.broker.api import OperatorApi, OperatorRefused
 from affidavit.broker.card import Answer, Answers, Card, CardEnd, Decision, Scope
@@ -22,11 +23,14 @@ from affidavit.broker.session import Process, Provenance, Session
 from affidavit.broker.terms import ApprovalMode, Effect, InvocationId, Micros, OperationId, SessionId
 from affidavit.gui import app as application
 from affidavit.gui import faults, theme
-from affidavit.gui.bridge import Refused
+from affidavit.gui.bridge import Bridge, Refused
 from affidavit.gui.first_run import FirstRun, Opens, missing
+from affidavit.gui.quit_window import QuitWindow
+from affidavit.gui.refusal_window import RefusalWindow
 from affidavit.gui.tray_app import Start, TrayApp, explained
 from affidavit.gui.tray_view import Choice
 from affidavit.gui.unix_signals import UnixSignals
+from affidavit.gui.unlock_window import UnlockWindow
 from affidavit.ipc.host import NotInitialised
 
 
@@ -455,3 +459,21 @@ def test_card_ends_reach_the_deck(make: Make, broker: ScriptedBroker, qtbot: QtB
     qtbot.waitUntil(lambda: app.deck.count == 1)
     app.bridge.tell(lambda _api: broker.close_card(card().invocation_id, CardEnd.EXPIRED))
     qtbot.waitUntil(lambda: app.deck.count == 0)
+
+
+SMALL: dict[str, Callable[[Bridge], QWidget]] = {
+    "unlock": UnlockWindow,
+    "quit": lambda _bridge: QuitWindow(2),
+    "first run": lambda _bridge: FirstRun(lambda _secret, _opens: None, Opens.KEYRING),
+    "refusal": lambda _bridge: RefusalWindow("/home/user/affidavit/" + "d" * 200 + " is open to others.", "chmod it"),
+}
+
+
+@pytest.mark.parametrize("window", SMALL)
+def test_small_windows_show_their_words_whole_at_200_percent(qtbot: QtBot, qapp: QApplication, window: str) -> None:
+    theme.apply(qapp, theme.Scheme.LIGHT)
+    with text_at_200_percent(qapp):
+        made = SMALL[window](Bridge())
+        qtbot.addWidget(made)
+        made.show()
+        assert cut(made) == []

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from pathlib import Path
 
 import pytest
 from PySide6.QtCore import QPoint, Qt
-from PySide6.QtGui import QCloseEvent, QFont
+from PySide6.QtGui import QCloseEvent
 from PySide6.QtWidgets import QApplication, QPushButton, QScrollArea, QWidget
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import HOST, NEW_HOST, PASSPHRASE, TODAY, ScriptedBroker, four_unknown
+from tests.gui.whole import cut, text_at_200_percent
 
 from affidavit.broker.api import OperatorApi, OperatorRefused
 from affidavit.gui import theme
@@ -20,7 +21,6 @@ from affidavit.gui.bridge import Bridge
 from affidavit.gui.hosts_page import HostsPage
 from affidavit.gui.main_window import MainWindow, Page
 from affidavit.gui.unlock_window import UnlockWindow
-from affidavit.gui.widgets.label import Label
 
 COUNTS = {"remote_execution": {"committed": 5, "unknown": 4}}
 
@@ -409,34 +409,6 @@ def test_a_refusal_is_told_as_what_it_is(
 # Large text, long names, keys
 
 
-@pytest.fixture
-def large(qapp: QApplication) -> Iterator[None]:
-    """Text at 200 %."""
-    before = qapp.font()
-    font = QFont(before)
-    font.setPixelSize(26)
-    qapp.setFont(font)
-    yield
-    qapp.setFont(before)
-
-
-def cut(page: QWidget) -> list[str]:
-    """What is not seen whole: texts that have less width than they need, and what lies past its page's edge."""
-    QApplication.processEvents()  # what is posted lays out anew
-    found = []
-    for label in page.findChildren(Label):
-        least = 0 if label.wordWrap() else label.fontMetrics().horizontalAdvance(label.text())
-        if label.isVisible() and label.width() < least:
-            found.append(label.text())
-    for button in page.findChildren(QPushButton):
-        if button.isVisible() and button.width() < button.minimumSizeHint().width():
-            found.append(button.text())
-    for area in page.findChildren(QScrollArea):
-        if area.isVisible() and area.widget().width() > area.viewport().width():
-            found.append(type(area).__name__)
-    return found
-
-
 FULL = {
     "validation": {"not_attempted": 61},
     "remote_execution": {"committed": 1412, "rejected": 158, "unknown": 19},
@@ -447,10 +419,13 @@ LONG = {**HOST, "name": "h" * 64, "address": "h" * 64 + ".example.com"}
 @pytest.mark.parametrize("vault", ["ready", "locked"])
 @pytest.mark.parametrize("size", ["design", "twice"])
 def test_nothing_is_cut_at_the_least_size(
-    request: pytest.FixtureRequest, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker, size: str, vault: str
+    qapp: QApplication, qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker, size: str, vault: str
 ) -> None:
-    if size == "twice":
-        request.getfixturevalue("large")
+    with text_at_200_percent(qapp) if size == "twice" else nullcontext():
+        _nothing_is_cut(qtbot, bridge, broker, vault)
+
+
+def _nothing_is_cut(qtbot: QtBot, bridge: Bridge, broker: ScriptedBroker, vault: str) -> None:
     told = {"alerts": ALERTS, "cards": 12, "sessions": 12, "counts": FULL, "vault": vault, "unknown": 1234}
     with qtbot.waitSignal(bridge.status_changed):
         bridge.tell(lambda _api: broker.tell(**told))

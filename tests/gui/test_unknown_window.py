@@ -11,6 +11,7 @@ from PySide6.QtGui import QAccessible, QFont
 from PySide6.QtWidgets import QApplication, QPushButton, QScrollArea
 from pytestqt.qtbot import QtBot
 from tests.gui.scripted_broker import PASSPHRASE, TODAY, ScriptedBroker, four_unknown, products, refund
+from tests.gui.whole import cut, text_at_200_percent
 
 from affidavit.broker.api import OperatorApi
 from affidavit.broker.terms import InvocationId, Outcome
@@ -409,3 +410,18 @@ def test_the_form_stands_alone(qtbot: QtBot) -> None:
     assert asked.args == [Draft(Outcome.REJECTED, NOTE)]
     form.set_sealed(True)
     assert not form._review.isEnabled()
+
+
+@pytest.mark.parametrize("which", [REFUND, PRODUCTS])
+@pytest.mark.parametrize("width", [0, 1800])
+def test_nothing_is_cut_at_200_percent(
+    qtbot: QtBot, qapp: QApplication, bridge: Bridge, width: int, which: InvocationId
+) -> None:
+    with text_at_200_percent(qapp):
+        window = UnknownWindow(bridge, lambda: TODAY)
+        qtbot.addWidget(window)
+        window.resize(width, 640)
+        window.look_at(which)
+        qtbot.waitUntil(lambda: window._shown == which and window._detail.isVisible())
+        qtbot.waitUntil(lambda: cut(window) == [])
+        assert window.width() == max(width, window.minimumWidth())

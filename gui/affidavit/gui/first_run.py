@@ -15,6 +15,7 @@ from affidavit.gui import theme
 from affidavit.gui.bridge import Refused
 from affidavit.gui.theme import FocusRing, TextStyle
 from affidavit.gui.unknown_view import with_remedy
+from affidavit.gui.widgets.fit import fit
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Bar, Panel
 from affidavit.gui.widgets.passphrase import PassphraseField
@@ -122,7 +123,7 @@ class FirstRun(QDialog):
         whole.setSpacing(0)
         whole.addLayout(body, 1)
         whole.addWidget(bar)
-        self.setFixedWidth(560)
+        fit(self, 560)
 
     @Slot()
     def _go(self) -> None:

@@ -8,6 +8,7 @@ from affidavit.gui.runs import Line
 from affidavit.gui.theme import TextStyle
 from affidavit.gui.widgets.glyph import Glyph
 from affidavit.gui.widgets.label import Label, RunsLabel
+from affidavit.gui.widgets.reflow import Reflow
 
 
 class Heading(QWidget):
@@ -34,9 +35,11 @@ class Heading(QWidget):
         if icon is not None:
             row.addWidget(Glyph(icon, 16, icon_token))
         words = Label(text, style, token, wrap=True) if isinstance(text, str) else RunsLabel([text])
-        row.addWidget(words, 1)
         self._note = Label(note, TextStyle.CAPTION, "ink2")
-        row.addWidget(self._note)
+        sides = Reflow()
+        sides.add(words, 1)
+        sides.add(self._note, 0)
+        row.addLayout(sides, 1)
 
     def set_note(self, note: str) -> None:
         """Replace the note at the end."""

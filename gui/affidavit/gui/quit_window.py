@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QDialog, QHBoxLayout, QPushButton, QVBoxLayout, QW
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.headings import Heading
 from affidavit.gui.theme import FocusRing, TextStyle
+from affidavit.gui.widgets.fit import fit
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Bar
 
@@ -51,5 +52,5 @@ class QuitWindow(QDialog):
         whole.addLayout(body, 1)
         whole.addWidget(bar)
         self._ring = FocusRing(self)
-        self.setFixedWidth(480)
+        fit(self, 480)
         stay.setFocus()

@@ -8,6 +8,7 @@ from affidavit.gui import texts_unknown as texts
 from affidavit.gui.headings import Heading
 from affidavit.gui.runs import revealed
 from affidavit.gui.theme import FocusRing, TextStyle
+from affidavit.gui.widgets.fit import fit
 from affidavit.gui.widgets.label import RunsLabel
 from affidavit.gui.widgets.panel import Bar
 
@@ -39,4 +40,4 @@ class RefusalWindow(QDialog):
         whole.addLayout(body, 1)
         whole.addWidget(bar)
         self._ring = FocusRing(self)
-        self.setFixedWidth(520)
+        fit(self, 520)

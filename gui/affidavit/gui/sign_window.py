@@ -14,6 +14,7 @@ from PySide6.QtWidgets import QDialog, QFrame, QHBoxLayout, QPushButton, QScroll
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui import theme
 from affidavit.gui.theme import FocusRing, TextStyle
+from affidavit.gui.widgets.fit import fit
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Bar
 from affidavit.gui.widgets.passphrase import PassphraseField
@@ -52,10 +53,7 @@ class SignWindow(QDialog):
         whole.addWidget(_Fitted(body), 1)
         whole.addWidget(self.bar)
         self._ring = FocusRing(self)
-        self.ensurePolished()
-        self.setFixedWidth(WIDTH)
-        screen = self.screen().availableSize().height()
-        self.resize(WIDTH, min(whole.totalHeightForWidth(WIDTH), round(screen * 0.92)))
+        fit(self, WIDTH)
         self.bar.back.setFocus()
 
     def refused(self, sentence: str) -> None:

@@ -8,6 +8,7 @@ from PySide6.QtWidgets import QFrame, QGridLayout, QHBoxLayout, QScrollArea, QVB
 
 from affidavit.broker.terms import Outcome
 from affidavit.gui import texts_unknown as texts
+from affidavit.gui import theme
 from affidavit.gui.age_bar import AgeBar
 from affidavit.gui.attest_form import AttestForm
 from affidavit.gui.headings import Heading
@@ -18,11 +19,12 @@ from affidavit.gui.unknown_view import Detail, Draft, Target
 from affidavit.gui.widgets.glyph import OutcomeGlyph
 from affidavit.gui.widgets.label import Label, MonoLabel, RunsLabel
 from affidavit.gui.widgets.panel import Panel, PanelKind
+from affidavit.gui.widgets.reflow import Reflow
 
 _REST = 2
 """What is left below the two ways on."""
 _SIDE_BY_SIDE = 700
-"""From this width on the evidence stands beside the two ways on; below it, above them."""
+"""At the design's text size: from this width on the evidence stands beside the two ways on; below it, above them."""
 
 
 class UnknownDetail(QScrollArea):
@@ -34,12 +36,12 @@ class UnknownDetail(QScrollArea):
         super().__init__(parent)
         self._shown: Detail | None = None
         self._wide: bool | None = None
-        self._title = Label(style=TextStyle.TITLE)
+        self._title = Label(style=TextStyle.TITLE, wrap=True)
         self._target = TargetLine()
         self._byline = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
         self._bar = AgeBar()
         self._since = Label(style=TextStyle.CAPTION, token="ink2")
-        self._until = Label(style=TextStyle.CAPTION, token="ink2")
+        self._until = Label(style=TextStyle.CAPTION, token="ink2", wrap=True)
         self._proven = _Claim(texts.PROVEN, PanelKind.SOLID)
         self._not_proven = _Claim(texts.NOT_PROVEN, PanelKind.DASHED)
         self._items = _ItemsPanel()
@@ -78,7 +80,7 @@ class UnknownDetail(QScrollArea):
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         super().resizeEvent(event)
-        self._place(wide=self.viewport().width() >= _SIDE_BY_SIDE)
+        self._place(wide=self.viewport().width() >= theme.scaled(_SIDE_BY_SIDE))
 
     def _place(self, *, wide: bool) -> None:
         """The evidence beside the two ways on, or above them."""
@@ -107,10 +109,10 @@ class UnknownDetail(QScrollArea):
         column.addWidget(self._byline)
         column.addSpacing(4)
         column.addWidget(self._bar)
-        ages = QHBoxLayout()
-        ages.addWidget(self._since)
-        ages.addStretch(1)
-        ages.addWidget(self._until)
+        ages = Reflow()
+        ages.add(self._since, 0)
+        ages.add(self._until, 1)
+        self._until.setAlignment(Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter)
         column.addLayout(ages)
         left = QVBoxLayout(self._left)
         left.setContentsMargins(0, 0, 0, 0)
@@ -132,7 +134,6 @@ class UnknownDetail(QScrollArea):
         self.setFrameShape(QFrame.Shape.NoFrame)
         self.setWidgetResizable(True)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
         self.setWidget(body)
 
 

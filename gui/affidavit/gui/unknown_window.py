@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from PySide6.QtCore import Qt, QTimer, Signal, Slot
-from PySide6.QtGui import QHideEvent, QKeySequence, QShortcut, QShowEvent
+from PySide6.QtGui import QHideEvent, QKeySequence, QResizeEvent, QShortcut, QShowEvent
 from PySide6.QtWidgets import QFrame, QHBoxLayout, QStackedWidget, QVBoxLayout, QWidget
 
 from affidavit.broker.api import Json
 from affidavit.broker.terms import InvocationId
 from affidavit.gui import texts_unknown as texts
-from affidavit.gui import unknown_view
+from affidavit.gui import theme, unknown_view
 from affidavit.gui.bridge import Answer, Bridge, Refused
 from affidavit.gui.second_look import SecondLook
 from affidavit.gui.status import Status
@@ -20,11 +20,15 @@ from affidavit.gui.theme import FocusRing, TextStyle
 from affidavit.gui.unknown_detail import UnknownDetail
 from affidavit.gui.unknown_list import UnknownList
 from affidavit.gui.unknown_view import Draft, Statement
+from affidavit.gui.widgets.fit import fitted
 from affidavit.gui.widgets.glyph import Glyph
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Panel
 
+_LEAST_WIDTH = 760
 _LIST_WIDTH = 272
+_LIST_SHARE = 0.36
+"""Of the window at most, under large text."""
 _TICK_MS = 1000
 
 
@@ -45,7 +49,7 @@ class UnknownWindow(QWidget):
         self._look: SecondLook | None = None
         self.setWindowTitle(texts.UNKNOWN_TITLE)
         self.resize(1180, 640)
-        self.setMinimumSize(760, 480)
+        self.setMinimumSize(fitted(self, _LEAST_WIDTH), 480)
         self._count = Label(style=TextStyle.TITLE, token="unknown.text")
         self._list = UnknownList()
         self._detail = UnknownDetail()
@@ -91,19 +95,21 @@ class UnknownWindow(QWidget):
         self._timer.stop()
         self._done.say("")
 
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        super().resizeEvent(event)
+        self._side.setFixedWidth(min(theme.scaled(_LIST_WIDTH), round(self.width() * _LIST_SHARE)))
+
     def _lay_out(self) -> None:
         side = QWidget()
-        side.setFixedWidth(_LIST_WIDTH)
         column = QVBoxLayout(side)
         column.setContentsMargins(0, 16, 0, 8)
         column.setSpacing(2)
         head = QHBoxLayout()
         head.setContentsMargins(18, 0, 18, 0)
-        head.addWidget(Label(texts.UNKNOWN_TITLE, TextStyle.TITLE))
-        head.addStretch(1)
+        head.addWidget(Label(texts.UNKNOWN_TITLE, TextStyle.TITLE, wrap=True), 1)
         head.addWidget(self._count)
         column.addLayout(head)
-        order = Label(texts.UNKNOWN_ORDER, TextStyle.CAPTION, "ink2")
+        order = Label(texts.UNKNOWN_ORDER, TextStyle.CAPTION, "ink2", wrap=True)
         order.setContentsMargins(18, 0, 18, 6)
         column.addWidget(order)
         column.addWidget(self._list, 1)

@@ -10,6 +10,7 @@ from affidavit.gui.bridge import Bridge
 from affidavit.gui.headings import Heading
 from affidavit.gui.theme import FocusRing, TextStyle
 from affidavit.gui.unlock_form import UnlockForm
+from affidavit.gui.widgets.fit import fit
 from affidavit.gui.widgets.label import Label
 from affidavit.gui.widgets.panel import Bar
 
@@ -45,7 +46,7 @@ class UnlockWindow(QDialog):
         later.clicked.connect(self.reject)
         self.form.unlocked.connect(self.accept)
         self._ring = FocusRing(self)
-        self.setFixedWidth(WIDTH)
+        fit(self, WIDTH)
         self.form.setFocus()
 
     def ask(self) -> None:
