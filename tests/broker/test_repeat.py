@@ -540,8 +540,9 @@ async def test_what_was_settled_while_the_card_of_its_repeat_waited_is_not_sent_
     await attested(world, first, "committed")
     await world.approve()
     ended = await call
-    assert world.facts(ended) == ("credential_injection", "not_attempted", "APPROVAL_EXPIRED", "backoff")
+    assert world.facts(ended) == ("connection_setup", "not_attempted", "LEASE_LOST", "fetch_result")
     assert "settled" in ended["error"]["message"]
+    assert ended["evidence"]["refers_to"] == first["invocation_id"]
     assert world.wire.crossed == 0
     again = await retried(world, session, ended)
     assert (again["invocation_id"], world.facts(again)[1]) == (first["invocation_id"], "committed")

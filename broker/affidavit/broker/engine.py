@@ -633,11 +633,13 @@ class Engine:
         if first is None:
             return
         now = self._elapsed.now_since(first.dispatched_at or Micros(0), first.boot, first.boot_id)
-        verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
         if live.until is not None and now >= live.until:
+            verdict = oc.stop(Code.APPROVAL_EXPIRED, Phase.CREDENTIAL_INJECTION)
             raise Stop(verdict, message="The time in which it may be sent again ended before it could be.")
         if repeated is not None and decide(repeated, operation, now) is Repeat.RETURN_RECORDED_RESULT:
-            raise Stop(verdict, message="What it would repeat was settled before it could be sent again.")
+            verdict = oc.stop(Code.LEASE_LOST, Phase.CONNECTION_SETUP)
+            said = "What it would repeat was settled before it could be sent again."
+            raise Stop(verdict, refers_to=operation.outcome()[1] or repeated.invocation_id, message=said)
 
 
 class _Line:
