@@ -663,6 +663,30 @@ async def test_journal_that_takes_no_record_sends_nothing(world: Any, monkeypatc
     assert world.facts(refused) == ("validation", "not_attempted", "JOURNAL_UNAVAILABLE", "after_correction")
 
 
+@pytest.mark.parametrize("code", ["REMOTE_OUTCOME_UNKNOWN", "CALLER_CANCELLED"])
+async def test_an_unknown_outcome_that_cannot_be_recorded_keeps_its_name(
+    world: Any, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *HANG_UP[2:]))
+    session = world.session()
+    call = world.call(session, json={"a": 1})
+    card = await world.approve()
+    await hang.reached.wait()
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+    if code == "CALLER_CANCELLED":
+        await world._ended(world.broker.agent.action_cancel(session, invocation_id=card.invocation_id, signal=None))
+    else:
+        hang.release.set()
+    assert world.facts(await call) == ("remote_execution", "unknown", code, "reconcile")
+    assert world.facts(await world.get(session, card.invocation_id))[1:3] == ("unknown", code)
+    assert [alert["which"] for alert in world.broker.core.status()["alerts"]] == ["journal"], "no answer came"
+
+
 async def test_result_that_cannot_be_recorded_is_unknown(world: Any, monkeypatch: Any) -> None:
     hang = Hang()
     world.script((Cross(), Sent(), hang, Head(200), Complete()))

@@ -74,3 +74,21 @@ async def test_an_action_that_meets_one_is_told_what_its_record_proves(
     session = world.session("s-2")
     await world.restart()
     assert world.facts(await world.get(session, envelope["invocation_id"])) == facts
+
+
+async def test_what_it_leaves_is_told_also_where_nothing_is_recorded_any_more(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    def fail(*_: object) -> None:
+        monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+        raise RuntimeError(TEXT)
+
+    monkeypatch.setattr(HttpWork, "retry_after_s", fail)
+    world.script((Cross(), Sent(), Head(201), Complete()))
+    session = world.session()
+    envelope = await world.ask(session, json={"a": 1})
+    assert world.facts(envelope) == ("remote_execution", "unknown", "BROKER_RESTARTED", "reconcile")
+    assert world.facts(await world.get(session, envelope["invocation_id"])) == world.facts(envelope)

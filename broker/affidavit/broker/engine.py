@@ -337,7 +337,7 @@ class Engine:
             await receipt.durable()
         except JournalPoisoned:
             assert before is not None
-            self._storage_failed(live, before)
+            self._storage_failed(before)
         else:
             if job is not None:
                 self._job_opened(job[0])
@@ -392,26 +392,18 @@ class Engine:
             await receipt.durable()
         except JournalPoisoned:
             assert before is not None
-            self._storage_failed(live, before)
+            self._overruled(before, event)
         live.finished.set()
 
-    def _storage_failed(self, live: Live, before: Invocation) -> None:
-        """The verdict is not durable: in memory it stays unknown, and after a restart recovery says the same."""
+    def _storage_failed(self, before: Invocation) -> None:
+        """What an answer proves is not durable: it stays unknown, and after a restart recovery says the same."""
         event = ev.OutcomeUnknown(
             Code.RESULT_STORAGE_FAILED,
             Retry.RECONCILE,
             Source.TRANSPORT_OBSERVED,
             "an answer could not be recorded",
         )
-        if not before.finished:
-            inv = oc.apply(
-                before,
-                event,
-                invocation_id=before.invocation_id,
-                seq=before.dispatch_record or 0,
-                at=self._clock.wall(),
-            )
-            self._projection.overrule(inv)
+        self._overruled(before, event)
         self._alert("storage", "An answer came but could not be recorded. Free some space; nothing is sent until then.")
 
     async def _stopped(self, live: Live, stop: Stop) -> None:
@@ -431,32 +423,35 @@ class Engine:
             _, receipt = self._projection.record(live.invocation_id, event, barrier=True)
             await receipt.durable()
         except JournalPoisoned:
-            if before is not None and not before.finished:
-                self._overruled(before, verdict)
+            if before is not None:
+                self._overruled(before, event)
 
     async def _given_up(self, live: Live) -> None:
         """Something went wrong that nobody foresaw: the action ends as a stop of the broker here would end it."""
         inv = self._projection.get(live.invocation_id)
         if inv is None or inv.finished:
             return
+        end = at_rest(inv)
         try:
-            _, receipt = self._projection.record(live.invocation_id, at_rest(inv), barrier=True)
+            _, receipt = self._projection.record(live.invocation_id, end, barrier=True)
             await receipt.durable()
         except JournalPoisoned:
-            self._unrecorded(live)
+            self._overruled(inv, end)
 
     def _unrecorded(self, live: Live) -> None:
         """The journal took no dispatch record: nothing was sent, and nothing will be (R23)."""
         inv = self._projection.get(live.invocation_id)
-        if inv is not None and not inv.finished and not inv.dispatched:
-            self._overruled(inv, oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP))
+        if inv is not None and not inv.dispatched:
+            verdict = oc.stop(Code.JOURNAL_UNAVAILABLE, Phase.CONNECTION_SETUP)
+            self._overruled(inv, ev.ActionStopped(verdict.phase, verdict.code, verdict.retry, needs=verdict.needs))
 
-    def _overruled(self, before: Invocation, verdict: Verdict) -> None:
-        event = ev.ActionStopped(verdict.phase, verdict.code, verdict.retry, needs=verdict.needs)
-        at = self._clock.wall()
-        self._projection.overrule(
-            oc.apply(before, event, invocation_id=before.invocation_id, seq=before.accepted_record, at=at)
-        )
+    def _overruled(self, before: Invocation, event: ev.ActionStopped | ev.OutcomeUnknown) -> None:
+        """What needs no durable record to be true holds in memory alone: that nothing was sent, or that the outcome is
+        unknown."""
+        if before.finished:
+            return
+        seq, at = before.dispatch_record or before.accepted_record, self._clock.wall()
+        self._projection.overrule(oc.apply(before, event, invocation_id=before.invocation_id, seq=seq, at=at))
 
     # -- late answers
 

@@ -26,7 +26,7 @@ def recover(projection: Projection) -> list[InvocationId]:
     return found
 
 
-def at_rest(inv: Invocation) -> ev.Event:
+def at_rest(inv: Invocation) -> ev.ActionStopped | ev.OutcomeUnknown:
     """The event that ends an open invocation after a stop of the broker."""
     if inv.state is not State.OPEN:
         verdict = stop(Code.BROKER_RESTARTED, inv.phase)
