@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -191,3 +192,39 @@ async def test_a_quit_ends_a_lock_that_waits_and_what_waits_for_that(world: Any)
     await world.broker.shutdown("quit")
     assert not core._tasks
     assert core.vault.state is VaultState.READY, "the quit did not wait for the token call"
+
+
+async def test_a_quit_waits_until_the_refresh_token_of_a_call_that_went_out_is_stored(world: Any) -> None:
+    await added(world, refresh=True)
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *granted(refresh_token=REFRESH)[2:]))
+    call = world.call(world.session(), **WRITE)
+    await world.approve()
+    await hang.reached.wait()
+    vault, storing, may_store = world.broker.core.vault, threading.Event(), threading.Event()
+    write = vault.write
+
+    def slow(*work: Any) -> Any:
+        storing.set()
+        may_store.wait()
+        return write(*work)
+
+    vault.write = slow
+    try:
+        quit_ = asyncio.ensure_future(world.broker.shutdown("quit"))
+        assert world.facts(await call)[1] == "not_attempted"
+        hang.release.set()
+        await world.broker.core.results.in_thread(storing.wait)
+        await world.settle()
+        assert not quit_.done()
+    finally:
+        may_store.set()
+    await quit_
+    await world.broker.close()
+    await world.start()
+    await world.unlock()
+    (credential,) = world.broker.core.vault.credentials.list()
+    assert credential.version == 2
+    reader = world.broker.core.projection.reader
+    changes = [r for r in reader.records_between(1, reader.head().seq) if r.kind == "OPERATOR_CHANGED"]
+    assert len(changes) == 2, "the renewal has a record, as the adding has"

@@ -596,16 +596,19 @@ class Core:
     # -- the end
 
     async def shutdown(self, why: str) -> None:
-        """Stop in order: nothing new; what is not dispatched ends; what is, gets `quit_s`; then the last record."""
+        """Stop in order: nothing new; what is not dispatched ends; what is, and a token call, gets `quit_s`; then the
+        last record."""
         self.stopping = True
         self.desk.end_all(CardEnd.BROKER_STOPPED)
         for live in list(self.lives.values()):
             live.stop(Stop(oc.stop(Code.BROKER_RESTARTED, self._phase(live))))
-        working = [self.loop.create_task(live.finished.wait()) for live in self.lives.values()]
-        if working:
-            _, unfinished = await asyncio.wait(working, timeout=self.limits.quit_s)
-            for waiting in unfinished:
-                waiting.cancel()
+        # A token call that went out outlasts its own record: the refresh token in its answer must still be stored.
+        at_work = (*(live.finished.wait() for live in self.lives.values()), self.tokens.settle())
+        _, unfinished = await asyncio.wait(
+            [self.loop.create_task(each) for each in at_work], timeout=self.limits.quit_s
+        )
+        for waiting in unfinished:
+            waiting.cancel()
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

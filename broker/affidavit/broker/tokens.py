@@ -113,7 +113,10 @@ class Tokens:
             held.value.wipe()
 
     async def settle(self) -> None:
-        """Wait until no call is under way: before the vault locks, so that a new refresh token can be stored."""
+        """Wait until no call is under way: before the vault locks, so that a new refresh token can be stored.
+
+        A quit waits too, as long as it waits for anything.
+        """
         while self._calls:
             await asyncio.wait(list(self._calls.values()))
 
