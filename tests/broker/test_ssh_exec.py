@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import errno
+import itertools
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -12,6 +15,7 @@ from typing import Any
 import pytest
 
 from affidavit.broker.api import ActionError, BadParam
+from affidavit.broker.limits import MIB
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
 from affidavit.broker.wire.ssh.port import ExitSignal
@@ -30,6 +34,7 @@ from affidavit.broker.wire.ssh.scripted import (
     Stop,
     result,
 )
+from affidavit.journal import SPOOL_SUFFIX, files
 
 PASSPHRASE = b"a passphrase for tests"
 PASSWORD = b"planted-password-9fK2"
@@ -230,6 +235,28 @@ class Running:
         agent = self.host.broker.agent
         call = agent.action_cancel(self.session, invocation_id=self.invocation_id, signal=signal)
         return await self.host._ended(call)
+
+
+@pytest.mark.parametrize("refused", [1, 2])
+async def test_where_one_output_cannot_be_stored_nothing_is_left_of_the_other(
+    host: Any, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    hang, renamed, rename = Hang(), itertools.count(1), os.rename
+    *outputs, ended, eof, closed = result(0, bytes(MIB), bytes(MIB))
+    scripted(host, (*outputs, hang, ended, eof, closed))
+    call = asked(host, host.session(), command="make")
+    await host.approve()
+    await hang.reached.wait()
+
+    def full(*names: Any) -> None:
+        if next(renamed) == refused:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(*names)
+
+    monkeypatch.setattr(files.os, "rename", full)
+    hang.release.set()
+    assert host.facts(await call)[:3] == ("result_delivery", "unknown", "RESULT_STORAGE_FAILED")
+    assert [path.name for path in host.places.results.iterdir() if path.suffix != SPOOL_SUFFIX] == []
 
 
 async def test_a_cancel_sends_the_signal_first_and_the_evidence_decides_later(host: Any) -> None:

@@ -13,7 +13,7 @@ from affidavit.broker.bound import SshBound
 from affidavit.broker.diagnostic import diagnostic
 from affidavit.broker.fingerprint import SshHopBound, ssh_dispatch_fingerprint
 from affidavit.broker.hops import Lent, request_for, reuse_key
-from affidavit.broker.intake import Intake
+from affidavit.broker.intake import Intake, Taken
 from affidavit.broker.limits import Limits
 from affidavit.broker.marker import Marker
 from affidavit.broker.outcome import Verdict
@@ -40,6 +40,7 @@ from affidavit.broker.wire.ssh.port import (
     Stream,
 )
 from affidavit.broker.work import Findings
+from affidavit.journal import FileUnwritable
 
 TERM = "TERM"
 
@@ -282,6 +283,7 @@ class _Sink:
     ) -> None:
         self._marker = marker
         self._live = live
+        self._results = results
         self._pumps = {stream: Pump(intake(), results.pool) for stream in Stream}
 
     async def write(self, stream: Stream, data: bytes) -> None:
@@ -297,8 +299,15 @@ class _Sink:
         """Make both durable, but for blobs. Raises FileUnwritable; then nothing is left of either."""
         if self._live is not None:
             self._live.finish()
-        stdout = await self._pumps[Stream.STDOUT].finish()
-        stderr = await self._pumps[Stream.STDERR].finish()
+        taken: list[Taken] = []
+        try:
+            for pump in self._pumps.values():
+                taken.append(await pump.finish())
+        except FileUnwritable:
+            await self.discard()
+            await self._results.delete(*(blob.id for one in taken for blob in one.blobs))
+            raise
+        stdout, stderr = taken
         return Kept(
             headers=(),
             body=stdout.body,
