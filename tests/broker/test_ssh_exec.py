@@ -343,3 +343,14 @@ async def test_no_key_of_a_stored_output_is_told_with_the_records(host: Any) -> 
     stored = [details["RESULT_COMMITTED"]["body"], details["RESULT_COMMITTED"]["stderr"]]
     assert all(each["sha256"] for each in stored)
     assert not [each for each in stored if "key" in each]
+
+
+async def test_a_part_of_what_has_no_result_is_answered_by_its_envelope(host: Any) -> None:
+    session = host.session()
+    scripted(host)
+    call = asked(host, session, command="uptime")
+    await host.deny()
+    denied = await call
+    with pytest.raises(ActionError) as told:
+        await host.broker.agent.result_fetch(session, invocation_id=denied["invocation_id"], chunk=0, part="stdout")
+    assert host.facts(told.value.envelope)[2] == "APPROVAL_DENIED"

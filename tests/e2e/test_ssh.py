@@ -179,6 +179,18 @@ def test_the_command_line_is_as_transparent_as_ssh(reached: Reached) -> None:
     assert (large.returncode, len(large.stdout), large.stderr) == (0, 3_000_000, b"")
 
 
+def test_the_outputs_of_a_command_are_fetched_each_by_its_name(reached: Reached) -> None:
+    operation_id = new_operation()
+    params = {"host": "web", "operation_id": operation_id, "command": "head -c 600000 /dev/zero; echo aside >&2"}
+    with reached.broker.agent() as agent:
+        answer(agent, "ssh.exec", params)
+        fetch = ("result", "fetch", operation_id)
+        assert reached.home.run(*fetch).out == "\0" * 600_000
+        assert reached.home.run(*fetch, "--part", "stderr").out == "aside\n"
+        delivery = answer(agent, "action.get", {"operation_id": operation_id})["evidence"]["delivery"]
+    assert delivery == "acknowledged"
+
+
 def test_the_command_line_says_255_and_why_where_there_is_no_status(reached: Reached) -> None:
     ran = reached.run("elsewhere", "true")
     assert (ran.returncode, ran.stdout) == (255, b"")

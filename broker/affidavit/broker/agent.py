@@ -547,9 +547,9 @@ class AgentSide:
         named = self._named(invocation_id, None)
         inv = await self._core.projection.recorded(named.invocation_id) or named
         parts = {"stdout": inv.body, "stderr": inv.stderr} if inv.stderr is not None else {"body": inv.body}
-        if part not in parts:
+        if inv.body is not None and part not in parts:
             raise BadParam("part", f"This result has {' and '.join(parts)}.")
-        body = parts[part]
+        body = parts.get(part)
         if self._may_read(inv, session) and body is not None and not inv.expired and not body.cut:
             if body.withheld:
                 raise ActionError(self._envelope(inv, session, withheld=True))

@@ -147,6 +147,86 @@ def test_a_sealed_result_says_why(cli: Cli, broker: ScriptedBroker) -> None:
     assert fetched(broker) == [0]
 
 
+def command_ended(stdout: list[bytes], stderr: list[bytes], **more: Any) -> dict[str, Any]:
+    shown = [
+        {**envelope()["http"]["body"], "bytes": len(b"".join(parts)), "sha256": digest(b"".join(parts)), **more}
+        for parts in (stdout, stderr)
+    ]
+    ssh = {"exit_status": 0, "exit_signal": None, "stdout": shown[0], "stderr": shown[1]}
+    told = {**envelope(), "evidence": {"target": {"kind": "ssh", "host": "web", "command": "true"}}, "ssh": ssh}
+    del told["http"]
+    return told
+
+
+@pytest.fixture
+def command(broker: ScriptedBroker) -> ScriptedBroker:
+    """A command that has ended; its outputs have other bytes and are fetched by their names alone."""
+    kept = {"stdout": PARTS, "stderr": [b"aside"]}
+    broker.answers("action.get", {"result": command_ended(PARTS, [b"aside"])})
+    broker.answers("result.fetch", lambda params: chunk(params, kept[params["part"]]))
+    broker.answers("result.ack", {"result": {"delivered": False}})
+    return broker
+
+
+@pytest.mark.parametrize(
+    ("words", "part", "data"),
+    [
+        ((), "stdout", WHOLE),
+        (("--part", "stdout"), "stdout", WHOLE),
+        (("--part", "stderr"), "stderr", b"aside"),
+    ],
+)
+@pytest.mark.parametrize("to_file", [False, True])
+def test_an_output_of_a_command(
+    cli: Cli, command: ScriptedBroker, tmp_path: Path, words: tuple[str, ...], part: str, data: bytes, to_file: bool
+) -> None:
+    file = tmp_path / "answer"
+    ran = cli("result", "fetch", ACT, *words, *(("-o", str(file)) if to_file else ()))
+    assert ran.status == 0
+    assert (file.read_bytes() if to_file else ran.out) == data
+    assert command.asked("result.ack") == [{"invocation_id": ACT, "part": part, "sha256": digest(data)}]
+
+
+def test_a_part_that_the_result_does_not_have(cli: Cli, command: ScriptedBroker) -> None:
+    ran = cli("result", "fetch", ACT, "--part", "body")
+    assert ran.status == 2
+    assert "it has stdout and stderr" in ran.err
+    assert "field: --part" in ran.err
+    command.answers("action.get", {"result": envelope()})
+    assert "it has body" in cli("result", "fetch", ACT, "--part", "stdout").err
+    assert fetched(command) == []
+
+
+def test_a_cut_output_is_not_fetched(cli: Cli, command: ScriptedBroker) -> None:
+    command.answers("action.get", {"result": command_ended(PARTS, [b"aside"], complete=False, truncated_at=4)})
+    ran = cli("result", "fetch", ACT)
+    assert (ran.status, ran.out) == (1, b"")
+    assert command.asked("result.ack") == []
+
+
+def test_a_damaged_output_is_fetched_again_by_its_name(cli: Cli, command: ScriptedBroker, tmp_path: Path) -> None:
+    command.answers("result.fetch", lambda params: chunk(params, [b"other"]))
+    for words in ((), ("-o", str(tmp_path / "answer"))):
+        ran = cli("result", "fetch", ACT, "--part", "stderr", *words)
+        assert ran.status == 13
+        assert f"affidavit result fetch {ACT} --part stderr" in ran.err
+    assert command.asked("result.ack") == []
+
+
+def test_a_sealed_output_is_asked_for_by_its_name(cli: Cli, broker: ScriptedBroker) -> None:
+    facts = {**FACTS, "code": "RESULT_SEALED", "phase": "result_delivery", "retry": "fetch_result"}
+    evidence = {"target": {"kind": "ssh", "host": "web", "command": "true"}}
+    sealed = {
+        "error": {"code": -32001, "message": "m", "data": {"invocation_id": ACT, "error": facts, "evidence": evidence}}
+    }
+    broker.answers("action.get", sealed)
+    broker.answers("result.fetch", sealed)
+    ran = cli("result", "fetch", ACT)
+    assert ran.status == 13
+    assert f"Next: affidavit result fetch {ACT} --part stdout" in ran.err
+    assert [asked["part"] for asked in broker.asked("result.fetch")] == ["stdout"]
+
+
 @pytest.mark.parametrize(
     ("begin", "head", "size", "kept"),
     [

@@ -73,8 +73,8 @@ def ask(broker: link.Link, params: Mapping[str, Any], *, as_json: bool) -> int:
     if as_json:
         output.say_json(envelope)
     status = exits.of_envelope(envelope)
-    body = results.readable_body(envelope)
-    if body is not None and not (as_json and not body["inline"]):
+    body = results.readable(envelope).get("body")
+    if body is not None and body["complete"] and not (as_json and not body["inline"]):
         status = results.deliver(broker, envelope, body, status, printed=as_json)
     if not as_json:
         for line in words.verdict(envelope):

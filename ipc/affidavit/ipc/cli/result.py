@@ -1,5 +1,7 @@
 """`affidavit result fetch`: a stored result, resumable. It can never cause a second dispatch (R39).
 
+A command's result has two parts, each fetched and acknowledged by itself; without `--part` it is its standard output.
+
 With `-o FILE` the chunks go to `FILE.part`, each verified as it comes; an interrupted fetch goes on after the last
 whole chunk there. The first chunk is always fetched again: it tells how large a chunk is, and whether the part file
 belongs to this result at all. FILE appears only when everything is there and has the recorded hash.
@@ -32,6 +34,11 @@ def configure(parser: Parser, name: str) -> None:
         epilog=example("affidavit result fetch op_7d5d4d8e -o answer.json", exits.ACTION_HELP),
     )
     part.add_argument("id", metavar="ID", help="invocation id or operation id")
+    part.add_argument(
+        "--part",
+        choices=("body", *results.OUTPUTS),
+        help="which part; without it the body of an HTTP answer, the stdout of a command",
+    )
     part.add_argument("-o", "--output", type=Path, metavar="FILE", help="write to FILE; resumable. Without: stdout")
 
 
@@ -40,33 +47,41 @@ def fetch(args: argparse.Namespace) -> int:
         raise usage("With --json the result needs a file.", field="-o/--output", remedy="Add -o FILE.")
     with link.agent() as broker:
         envelope = action.envelope_of(broker, "action.get", action.named(args.id))
-        body = results.readable_body(envelope)
         invocation = str(envelope["invocation_id"])
+        part, body = chosen(envelope, args.part)
         try:
             if body is None:
                 # There may be a card to raise or a refusal to hear: ask for the first chunk all the same.
-                results.fetch(broker, invocation, 0)
+                results.fetch(broker, invocation, 0, part)
                 envelope = action.envelope_of(broker, "action.get", {"invocation_id": invocation})
-                body = results.readable_body(envelope)
+                part, body = chosen(envelope, args.part)
                 if body is None:
                     if "error" in envelope:
                         return told(envelope, as_json=args.json)
                     raise unreadable(invocation)
             if args.output is None:
-                return results.deliver(broker, envelope, body, exits.DONE, printed=False)
-            stored = store(broker, invocation, args.output, results.acknowledged_hash(body), body["truncated_at"])
+                return results.deliver(broker, envelope, body, exits.DONE, part, printed=False)
+            stored = store(broker, invocation, args.output, body, part)
         except ActionFailed as ended:
             return told(ended.envelope, as_json=args.json)
         except results.Damaged as damage:
-            raise Refusal(
-                exits.IN_DELIVERY, "damaged", str(damage), remedy=f"affidavit result fetch {invocation}"
-            ) from None
-        results.acknowledge(broker, invocation, results.acknowledged_hash(body))
+            raise Refusal(exits.IN_DELIVERY, "damaged", str(damage), remedy=words.fetching(invocation, part)) from None
+        results.acknowledge(broker, invocation, results.acknowledged_hash(body), part)
     if args.json:
         output.say_json({"invocation_id": invocation, "file": str(args.output), "bytes": stored})
     else:
         output.note(f"{escape(str(args.output))}: {stored} bytes, verified.")
     return exits.DONE
+
+
+def chosen(envelope: Mapping[str, Any], asked: str | None) -> tuple[str, Mapping[str, Any] | None]:
+    """The name of the part to fetch, and the part itself where it is here whole. Refusal where there is none by it."""
+    found = results.readable(envelope)
+    part = asked or next(iter(found), "stdout" if words.is_command(envelope) else "body")
+    if found and part not in found:
+        raise usage(f"This result has no {part}; it has {' and '.join(found)}.", field="--part")
+    body = found.get(part)
+    return part, body if body is not None and body["complete"] else None
 
 
 def told(envelope: Mapping[str, Any], *, as_json: bool) -> int:
@@ -84,13 +99,13 @@ def unreadable(invocation: str) -> Refusal:
     return Refusal(exits.REFUSED, "no_result", message, remedy=f"affidavit action show {invocation}")
 
 
-def store(broker: link.Link, invocation: str, file: Path, sha256: str, truncated_at: int | None) -> int:
+def store(broker: link.Link, invocation: str, file: Path, body: Mapping[str, Any], part: str) -> int:
     """Bring `file` into being, chunk by chunk; returns its size. Raises results.Damaged where a hash differs."""
-    part = file.with_name(file.name + ".part")
-    first = results.fetch(broker, invocation, 0)
+    begun = file.with_name(file.name + ".part")
+    first = results.fetch(broker, invocation, 0, part)
     head = results.verified(first)
     try:
-        descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        descriptor = os.open(begun, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         with os.fdopen(descriptor, "r+b") as opened:
             have = whole_chunks(opened.read(len(head)), head, os.fstat(descriptor).st_size)
             if not first["last"]:
@@ -98,7 +113,7 @@ def store(broker: link.Link, invocation: str, file: Path, sha256: str, truncated
                 opened.truncate()
                 if have == 0:
                     opened.write(head)
-                for data in results.chunks(lambda n: results.fetch(broker, invocation, n), max(have, 1)):
+                for data in results.chunks(lambda n: results.fetch(broker, invocation, n, part), max(have, 1)):
                     opened.write(data)
             else:
                 opened.seek(0)
@@ -109,12 +124,12 @@ def store(broker: link.Link, invocation: str, file: Path, sha256: str, truncated
             size = opened.tell()
             opened.seek(0)
             whole = hashlib.file_digest(opened, "sha256").hexdigest()
-        if truncated_at is None and whole != results.plain_hex(sha256):
-            part.unlink()
+        if whole != results.plain_hex(results.acknowledged_hash(body)):
+            begun.unlink()
             raise results.Damaged("The result does not have the hash in its record; the part file was removed.")
-        part.replace(file)
+        begun.replace(file)
     except OSError as error:
-        message = f"{error.filename or part} cannot be written: {os.strerror(error.errno or 0)}."
+        message = f"{error.filename or begun} cannot be written: {os.strerror(error.errno or 0)}."
         raise Refusal(exits.REFUSED, "file", message, field="-o/--output") from None
     return size
 

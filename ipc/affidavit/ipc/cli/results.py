@@ -7,31 +7,26 @@ import hashlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from affidavit.ipc.cli import exits, link, output
+from affidavit.ipc.cli import exits, link, output, words
 from affidavit.ipc.cli.refusal import Refusal
 from affidavit.ipc.client import ActionFailed
 from affidavit.ipc.verdict import facts
+
+OUTPUTS = ("stdout", "stderr")
+"""The parts of a command's result."""
 
 
 class Damaged(Exception):
     """What arrived does not have the hash that was promised."""
 
 
-def readable_body(envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The body of a complete answer that settled the action, or None where there is none to read."""
-    http = envelope.get("http")
-    if http is None or facts(envelope)["outcome"] not in ("committed", "rejected"):
-        return None
-    body: Mapping[str, Any] | None = http.get("body")
-    return body if body is not None and body["complete"] else None
-
-
-def outputs(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
-    """What a command wrote, by the part's name, where its end decided the action; else nothing."""
-    ssh = envelope.get("ssh")
-    if ssh is None or facts(envelope)["outcome"] not in ("committed", "rejected"):
+def readable(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
+    """The parts of the answer that settled the action, whole or cut, by name; empty where there is none to read."""
+    if facts(envelope)["outcome"] not in ("committed", "rejected"):
         return {}
-    return {part: ssh[part] for part in ("stdout", "stderr") if ssh[part] is not None}
+    found = {"body": (envelope.get("http") or {}).get("body")}
+    found |= {part: (envelope.get("ssh") or {}).get(part) for part in OUTPUTS}
+    return {part: body for part, body in found.items() if body is not None}
 
 
 def acknowledged_hash(body: Mapping[str, Any]) -> str:
@@ -40,23 +35,30 @@ def acknowledged_hash(body: Mapping[str, Any]) -> str:
 
 
 def deliver(
-    broker: link.Link, envelope: Mapping[str, Any], body: Mapping[str, Any], status: int, *, printed: bool
+    broker: link.Link,
+    envelope: Mapping[str, Any],
+    body: Mapping[str, Any],
+    status: int,
+    part: str = "body",
+    *,
+    printed: bool,
 ) -> int:
-    """Print the body (unless `printed` with its envelope), flush, acknowledge. Returns the exit status."""
+    """Print the part (unless `printed` with its envelope), flush, acknowledge. Returns the exit status."""
     invocation = str(envelope["invocation_id"])
     try:
         if not printed:
-            for part in parts(broker, invocation, body):
-                output.write_bytes(part)
+            for data in parts(broker, invocation, body, part):
+                output.write_bytes(data)
         output.flush()
     except Damaged as damage:
-        output.note(f"{damage} It is not acknowledged. Next: affidavit result fetch {invocation}")
+        output.note(f"{damage} It is not acknowledged. Next: {words.fetching(invocation, part)}")
         return exits.IN_DELIVERY
     except BrokenPipeError:
         output.reader_gone()
-        output.note(f"The output was not read to its end; it is not acknowledged. affidavit result fetch {invocation}")
+        step = words.fetching(invocation, part)
+        output.note(f"The output was not read to its end; it is not acknowledged. Next: {step}")
         return exits.IN_DELIVERY
-    acknowledge(broker, invocation, acknowledged_hash(body))
+    acknowledge(broker, invocation, acknowledged_hash(body), part)
     return status
 
 

@@ -22,7 +22,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from affidavit.broker.limits import Limits
-from affidavit.ipc.cli import exits, link, live, output, results
+from affidavit.ipc.cli import exits, link, live, output, results, words
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.http import new_operation_id
 from affidavit.ipc.cli.refusal import Refusal, usage
@@ -155,7 +155,7 @@ class Run:
     def passed_on(self, envelope: Mapping[str, Any], *, as_json: bool) -> int:
         """Write what the command wrote, unless it was written as it came; acknowledge it; end as the command ended."""
         invocation = str(envelope["invocation_id"])
-        found = results.outputs(envelope)
+        found = results.readable(envelope)
         if self._live is None:
             delivered = [deliver(self._broker, invocation, part, shown) for part, shown in found.items()]
             whole = all(delivered)
@@ -206,7 +206,7 @@ def deliver(broker: link.Link, invocation: str, part: str, shown: Mapping[str, A
             stream.buffer.write(data)
         stream.flush()
     except results.Damaged as damage:
-        output.note(f"{damage} It is not acknowledged. Next: affidavit action show {invocation}")
+        output.note(f"{damage} It is not acknowledged. Next: {words.fetching(invocation, part)}")
         return False
     except BrokenPipeError:
         output.reader_gone()
@@ -220,14 +220,14 @@ def asked_of(args: argparse.Namespace) -> dict[str, Any]:
     user, at, host = args.host.rpartition("@")
     if at and not user:
         raise usage(f"{args.host!r} names no user.", field="HOST", remedy="Write it as user@host, or the host alone.")
-    words = args.command[1:] if args.command[:1] == ["--"] else args.command
-    if not words:
+    said = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not said:
         raise usage("There is no command, and a terminal is not given.", field="COMMAND", remedy="affidavit ssh --help")
     params: dict[str, Any] = {
         "host": host,
         "user": args.user or user or None,
         "port": args.port,
-        "command": " ".join(words),
+        "command": " ".join(said),
         "env": variables(args.option) or None,
         "operation_id": args.operation_id or new_operation_id(),
         "credential": args.credential,

@@ -75,7 +75,7 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
         return NEEDS[said["needs"]].format(invocation_id=invocation)
     if said["retry"] == "fetch_result":
         other = evidence.get("refers_to") if said["phase"] != "result_delivery" else None
-        return f"affidavit result fetch {other or invocation}"
+        return fetching(other or invocation, "stdout" if is_command(envelope) else "body")
     if said["retry"] == "reconcile" and said["outcome"] != "unknown" and evidence.get("refers_to"):
         return f"Look first: affidavit action show {evidence['refers_to']}"
     if said["outcome"] == "unknown" or said["retry"] == "reconcile":
@@ -88,6 +88,16 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
             return "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock"
         return "No status query is known for this action; look at the target, then the operator can attest it."
     return None
+
+
+def is_command(envelope: Mapping[str, Any]) -> bool:
+    """Whether an action is a command's, as far as its target is told."""
+    return ((envelope.get("evidence") or {}).get("target") or {}).get("kind") == "ssh"
+
+
+def fetching(invocation: str, part: str = "body") -> str:
+    """How one part of a stored result is fetched."""
+    return f"affidavit result fetch {invocation}" + ("" if part == "body" else f" --part {part}")
 
 
 def clock(text: str | None) -> str:
