@@ -91,6 +91,16 @@ def home_with_hosts(template: Home, sshd: Sshd, contracts: Mapping[str, str]) ->
 
 
 @contextmanager
+def prepared_for(template: Home, sshd: Sshd, contracts: Mapping[str, str]) -> Iterator[Home]:
+    """`home_with_hosts`, removed at the end."""
+    home = home_with_hosts(template, sshd, contracts)
+    try:
+        yield home
+    finally:
+        home.remove()
+
+
+@contextmanager
 def reaching(prepared: Home, sshd: Sshd, marks: Path) -> Iterator[Reached]:
     """A broker over a copy of `prepared`, which is found in order at the end."""
     home = copy_of(prepared)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from tests.broker.wire.ssh.sshd import USER, Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, reaching
+from tests.e2e.hosts import ANYTHING, Reached, prepared_for, reaching
 from tests.e2e.rig import CLI, LIMIT_S, Home, answer, copy_of, facts, new_operation, until
 
 _CONTRACT = (
@@ -35,12 +35,8 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture(scope="module")
 def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
-    """A home whose operator has set the host up. Nothing serves it."""
-    home = home_with_hosts(world.template, sshd, {"web.toml": _CONTRACT})
-    try:
+    with prepared_for(world.template, sshd, {"web.toml": _CONTRACT}) as home:
         yield home
-    finally:
-        home.remove()
 
 
 @pytest.fixture(scope="module")

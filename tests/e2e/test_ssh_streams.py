@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.broker.wire.ssh.sshd import Sshd
 from tests.e2e.conftest import World
-from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, reaching
+from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, prepared_for, reaching
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, until
 
 from affidavit.ipc.client import ConnectionLost, attached
@@ -46,11 +46,8 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
 
 @pytest.fixture(scope="module")
 def prepared(world: World, sshd: Sshd) -> Iterator[Home]:
-    home = home_with_hosts(world.template, sshd, {"any.toml": ANYTHING})
-    try:
+    with prepared_for(world.template, sshd, {"any.toml": ANYTHING}) as home:
         yield home
-    finally:
-        home.remove()
 
 
 @pytest.fixture(scope="module")
