@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from affidavit.ipc.cli import exits
 from affidavit.ipc.cli.refusal import usage
@@ -29,10 +29,27 @@ class Formatter(argparse.RawDescriptionHelpFormatter):
 class Parser(argparse.ArgumentParser):
     """A parser that raises Refusal instead of ending the process."""
 
+    passes_output = False
+    """Whether what follows its first operand, and stdout, are another program's: nothing of ours is looked for or put
+    there."""
+
     def __init__(self, prog: str | None = None, *, description: str = "", epilog: str = "", **_: object) -> None:
         super().__init__(
             prog=prog, description=description, epilog=epilog, formatter_class=Formatter, allow_abbrev=False
         )
+
+    def options_before_operands(self, words: Sequence[str]) -> list[str]:
+        """The options among the first of `words`, up to the first operand. They need not be right."""
+        found = []
+        left = iter(words)
+        for word in left:
+            if not word.startswith("-") or word == "--":
+                break
+            found.append(word)
+            option = self._option_string_actions.get(word)
+            if option is not None and option.nargs != 0:
+                next(left, None)
+        return found
 
     def error(self, message: str) -> NoReturn:
         found = _FIELD.match(message)

@@ -60,16 +60,16 @@ exit status:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command line, without the program's name; returns its exit status."""
-    words = list(sys.argv[1:] if argv is None else argv)
+    line = Line(list(sys.argv[1:] if argv is None else argv))
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
     try:
-        status = run(words)
+        status = line.run()
         output.flush()
     except Refusal as refusal:
-        return output.refused(refusal, as_json="--json" in words)
+        return output.refused(refusal, as_json=line.json, aside=line.passes_output)
     except BrokenPipeError:
         return output.reader_gone()
     except KeyboardInterrupt:
@@ -79,28 +79,41 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def run(words: list[str]) -> int:
-    leading_json = words[:1] == ["--json"]
-    if leading_json:
-        del words[0]
-    if words[:1] in (["-h"], ["--help"]):
-        output.say(overview())
-        return 0
-    if words == ["--version"]:
-        output.say(f"affidavit {__version__}")
-        return 0
-    if not words:
-        words = ["tray"]
-    name, *rest = words
-    known = COMMANDS.get(name)
-    if known is None:
-        raise unknown(name)
-    module = importlib.import_module(f"affidavit.ipc.cli.{known[0]}")
-    parser = Parser(f"affidavit {name}")
-    module.configure(parser, name)
-    args = parser.parse_args(rest, argparse.Namespace(json=leading_json))
-    status: int = args.run(args)
-    return status
+class Line:
+    """One command line, and what is known of it so far: a refusal may come at any point of its run.
+
+    `json`: whether one JSON object is asked for; until the words are parsed, whether they look so. `passes_output`:
+    whether stdout is another program's.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._leading = list(words[:1]) == ["--json"]
+        self._words = list(words[1:] if self._leading else words)
+        self.json = self._leading
+        self.passes_output = False
+
+    def run(self) -> int:
+        words = self._words
+        if words[:1] in (["-h"], ["--help"]):
+            output.say(overview())
+            return 0
+        if words == ["--version"]:
+            output.say(f"affidavit {__version__}")
+            return 0
+        name, *rest = words or ["tray"]
+        known = COMMANDS.get(name)
+        if known is None:
+            self.json = self.json or "--json" in words
+            raise unknown(name)
+        module = importlib.import_module(f"affidavit.ipc.cli.{known[0]}")
+        parser = Parser(f"affidavit {name}")
+        module.configure(parser, name)
+        self.passes_output = parser.passes_output
+        self.json = self.json or "--json" in (parser.options_before_operands(rest) if parser.passes_output else rest)
+        args = parser.parse_args(rest, argparse.Namespace(json=self._leading))
+        self.json = args.json
+        status: int = args.run(args)
+        return status
 
 
 def overview() -> str:

@@ -26,9 +26,14 @@ def note(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def one_line(value: Mapping[str, Any]) -> str:
+    """One JSON object on one line. ASCII, so that no terminal is moved by what a target sent."""
+    return json.dumps(value, separators=(",", ":"))
+
+
 def say_json(value: Mapping[str, Any]) -> None:
-    """The one object of `--json`, on one line. ASCII, so that no terminal is moved by what a target sent."""
-    print(json.dumps(value, separators=(",", ":")))
+    """The one object of `--json`."""
+    say(one_line(value))
 
 
 def answer(found: Mapping[str, Any], lines: Iterable[str], *, as_json: bool) -> int:
@@ -59,10 +64,10 @@ def flush() -> None:
     sys.stdout.flush()
 
 
-def refused(refusal: Refusal, *, as_json: bool) -> int:
-    """Print why a command ended; returns its exit status."""
+def refused(refusal: Refusal, *, as_json: bool, aside: bool = False) -> int:
+    """Print why a command ended; returns its exit status. `aside`: stdout is another program's and gets nothing."""
     if as_json:
-        say_json(refusal.json())
+        (note if aside else say)(one_line(refusal.json()))
         return refusal.status
     note(f"affidavit: {escape(refusal.message)}")
     if refusal.field is not None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import base64
-import json
 import os
 import re
 import select
@@ -61,6 +60,7 @@ class Given(NamedTuple):
 
 
 def configure(parser: Parser, name: str) -> None:
+    parser.passes_output = True
     parser.usage = "affidavit ssh [OPTIONS] [USER@]HOST [--] COMMAND..."
     parser.description = (
         "One command on a host that the operator has set up: Affidavit logs in, asks the operator where that is\n"
@@ -166,7 +166,7 @@ class Run:
         exit_status = envelope["ssh"]["exit_status"] if found else None
         status = exits.NO_STATUS if exit_status is None or not whole else int(exit_status)
         if as_json or status == exits.NO_STATUS:
-            output.note(json.dumps(envelope, separators=(",", ":")))
+            output.note(output.one_line(envelope))
         return status
 
     def _acknowledge(self, invocation: str, part: str, shown: Mapping[str, Any]) -> None:
