@@ -16,6 +16,7 @@ from affidavit.broker.vault import HostEdit
 from affidavit.broker.wire.port import SetupFault, SetupStop
 from affidavit.broker.wire.ssh.port import HostKey, Probed
 from affidavit.broker.wire.ssh.scripted import ScriptedSshWire, Stop, result
+from affidavit.journal import Receipt
 
 PEER = "203.0.113.7:22"
 NEVER = """
@@ -141,6 +142,19 @@ async def test_the_decision_is_durable_before_the_pin(lax: Any, monkeypatch: pyt
     await lax.approve()
     assert lax.facts(await call)[1] == "committed"
     assert seen[-3:] == [Kind.SETUP_ATTEMPTED, Kind.CARD_OPENED, Kind.APPROVAL_DECIDED]
+
+
+async def test_nothing_is_dispatched_on_a_pin_that_could_not_be_recorded(
+    lax: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wire = probing(lax, found(1), scripts=(result(0),))
+    lost = Receipt(())
+    lost.resolve("The disk is full.")
+    monkeypatch.setattr(lax.broker.core, "note_change", lambda *what, **digests: lost)
+    call = asked(lax, lax.session(), host="new", command="make")
+    await lax.approve()
+    assert lax.facts(await call)[1:3] == ("not_attempted", "JOURNAL_UNAVAILABLE")
+    assert wire.requests == []
 
 
 async def test_a_denied_key_is_not_pinned(lax: Any) -> None:

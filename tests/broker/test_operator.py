@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from tests.broker.conftest import PASSPHRASE, World
+from tests.broker.recovery import contract
 from tests.broker.vault import ssh_keys
 from tests.broker.vault.authority import Authority
 
@@ -12,6 +13,7 @@ from affidavit.broker.api import OperatorRefused
 from affidavit.broker.moment import SystemClock
 from affidavit.broker.operator import OperatorSide
 from affidavit.broker.terms import Kind
+from affidavit.journal import JournalPoisoned
 
 NOW = SystemClock().wall()
 CA = Authority("corp", NOW)
@@ -253,3 +255,79 @@ async def test_the_status_tells_the_theme_as_soon_as_it_is_set(world: Any) -> No
     await world.broker.operator.settings_set("look.theme", "dark", bytearray(PASSPHRASE))
     await world.until(lambda: told[-1] == "dark")
     stop()
+
+
+BEARER = {"name": "api", "kind": "bearer", "targets": TARGET}
+SEEN = f"db.example.com {ssh_keys.line(ssh_keys.new())}\n"
+EVERY_CHANGE: dict[str, Callable[[OperatorSide], Awaitable[Any]]] = {
+    "setting": lambda operator: operator.settings_set("limit.result_days", "7", words()),
+    "contract": lambda operator: operator.contract_adopt([("a.toml", contract())], words()),
+    "trust_add": lambda operator: operator.trust_add("two", CA.pem, ["https://b.example"], words()),
+    "trust_remove": lambda operator: operator.trust_remove("corp", words()),
+    "proxy_set": lambda operator: operator.proxy_set("http://q.example:1", passphrase=words(), **NO_PROXY),
+    "proxy_off": lambda operator: operator.proxy_off(words()),
+    "host_add": lambda operator: operator.host_add({**HOST, "name": "two"}, words()),
+    "host_edit": lambda operator: operator.host_edit("db", {"port": 2222}, words()),
+    "host_import": lambda operator: operator.host_import(SEEN, credential=None, user=None, passphrase=words()),
+    "host_remove": lambda operator: operator.host_remove("db", words()),
+    "credential_add": lambda operator: operator.credential_add(BEARER, bytearray(b"planted-secret"), words()),
+    "credential_rotate": lambda operator: operator.credential_rotate("old", bytearray(b"planted-next"), words()),
+    "credential_remove": lambda operator: operator.credential_remove("old", words()),
+}
+
+
+async def changed_while_no_record_can_be_written(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str, *, known: bool
+) -> tuple[OperatorRefused, bool]:
+    """How such a change is refused, and whether the vault was changed; `known` where the journal is poisoned before."""
+    operator, vault = world.broker.operator, world.broker.core.vault
+    await add_key(operator)
+    await operator.host_add(HOST, words())
+    await operator.trust_add("corp", CA.pem, ["https://a.example"], words())
+    await operator.proxy_set("http://p.example:1", passphrase=words(), **NO_PROXY)
+    await operator.credential_add({**BEARER, "name": "old"}, bytearray(b"planted-secret"), words())
+
+    def held() -> tuple[Any, ...]:
+        lists = vault.credentials.list(), vault.trust.list(), vault.hosts.list(), vault.proxy.get()
+        return (*lists, vault.operator.settings(), vault.operator.contracts())
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    before = held()
+    monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+    if known:
+        with pytest.raises(JournalPoisoned):
+            await world.broker.core.projection.note(Kind.PASSPHRASE_REFUSED, {}, barrier=True).durable()
+    with pytest.raises(OperatorRefused) as refused:
+        await EVERY_CHANGE[change](operator)
+    return refused.value, held() != before
+
+
+@pytest.mark.parametrize("change", EVERY_CHANGE)
+async def test_nothing_is_changed_while_the_journal_is_poisoned(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    refused, changed = await changed_while_no_record_can_be_written(world, monkeypatch, change, known=True)
+    assert (refused.code, refused.remedy, changed) == ("poisoned", JournalPoisoned.remedy, False)
+
+
+@pytest.mark.parametrize("change", EVERY_CHANGE)
+async def test_a_change_that_could_not_be_recorded_is_not_answered_as_done(
+    world: World, monkeypatch: pytest.MonkeyPatch, change: str
+) -> None:
+    refused, changed = await changed_while_no_record_can_be_written(world, monkeypatch, change, known=False)
+    assert (refused.code, changed) == ("poisoned", True)
+    assert "The change itself was made" in refused.message
+
+
+async def test_a_secret_that_comes_to_a_poisoned_journal_is_overwritten(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value, phrase = bytearray(b"planted"), bytearray(b"planted")
+    monkeypatch.setitem(
+        EVERY_CHANGE, "key", lambda operator: operator.credential_add(BEARER, value, words(), key_passphrase=phrase)
+    )
+    await changed_while_no_record_can_be_written(world, monkeypatch, "key", known=True)
+    assert not any(value)
+    assert not any(phrase)

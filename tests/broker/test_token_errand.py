@@ -14,6 +14,7 @@ from affidavit.broker.limits import Limits
 from affidavit.broker.vault import VaultState
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent
+from affidavit.journal import Receipt
 
 TOKEN, NEXT_TOKEN, REFRESH = "token-of-the-service-4711", "token-of-the-service-4712", "refresh-of-the-service-9"
 CLIENT_SECRET = b"client-secret-aT5x"
@@ -123,6 +124,19 @@ async def test_a_refresh_token_that_is_replaced_becomes_the_next_version(world: 
     assert credential.version == 2
     with world.broker.core.vault.credentials.secret(credential.credential_id, 2) as secret:
         assert secret.use(bytes) == REFRESH.encode() + b"\n" + CLIENT_SECRET
+
+
+async def test_nothing_is_sent_with_the_token_of_a_renewal_that_could_not_be_recorded(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await added(world, refresh=True)
+    lost = Receipt(())
+    lost.resolve("The disk is full.")
+    monkeypatch.setattr(world.broker.core, "note_change", lambda *what, **digests: lost)
+    world.script(granted(refresh_token=REFRESH), OK)
+    envelope = await world.ask(world.session(), **WRITE)
+    assert world.facts(envelope)[1:3] == ("not_attempted", "JOURNAL_UNAVAILABLE")
+    assert len(world.wire.requests) == 1
 
 
 async def test_lock_waits_for_the_refresh_token_of_a_call_that_went_out(world: Any) -> None:

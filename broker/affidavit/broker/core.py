@@ -59,7 +59,7 @@ from affidavit.broker.vault.errors import VaultLocked
 from affidavit.broker.wire.port import ClientCertificate, HttpWire
 from affidavit.broker.wire.ssh.port import SshWire
 from affidavit.broker.work import Work
-from affidavit.journal import Journal, JournalPoisoned, Opener
+from affidavit.journal import Journal, JournalPoisoned, Opener, Receipt
 from affidavit.resources import __version__
 
 UNLOCK_WANTED_S = 60.0
@@ -319,13 +319,14 @@ class Core:
         *,
         before: str | None = None,
         after: str | None = None,
-    ) -> None:
+    ) -> Receipt:
         """Record a change of operator data: `before` and `after` are digests of what is not secret, None where there is
-        nothing."""
+        nothing. It is answered as done once the receipt says so."""
         payload = {"what": what, "name": name, "version": version, "how": how}
         digests = {"digest_before": before, "digest_after": after}
-        self.projection.note(Kind.OPERATOR_CHANGED, {**payload, **digests}, barrier=True)
+        receipt = self.projection.note(Kind.OPERATOR_CHANGED, {**payload, **digests}, barrier=True)
         self.changed()
+        return receipt
 
     def calm(self, which: str, says: str) -> None:
         """Close an alert whose cause is gone."""

@@ -102,7 +102,7 @@ class FirstContact:
 
     async def pin(self) -> None:
         """The key was approved: pin it. The decision is durable before, the pin before anything is dispatched. Raises
-        Stop where the entry no longer takes it, and where another host on the way is new as well."""
+        Stop where the entry no longer takes it, and where another host on the way is new as well; JournalPoisoned."""
         core, entry, key = self._core, self._newcomer.entry, self._key
         assert key is not None
         await core.projection.flush().durable()
@@ -114,7 +114,8 @@ class FirstContact:
         except VaultError:
             raise self._untaken(key) from None
         if after != before:
-            core.note_change("host", entry.name, None, "key pinned", before=before.digest, after=after.digest)
+            noted = core.note_change("host", entry.name, None, "key pinned", before=before.digest, after=after.digest)
+            await noted.durable()
         following = self._work.bound.newcomer
         if following is not None:
             stopped = _at_key(SetupFault.HOST_KEY_UNKNOWN, "HOST_KEY_UNKNOWN", None, "")

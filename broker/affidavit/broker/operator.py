@@ -43,7 +43,7 @@ from affidavit.broker.vault.kinds import NewCredential, shown_options
 from affidavit.broker.vault.proxy import Proxy, sends_in_clear
 from affidavit.broker.vault.trust import Anchor
 from affidavit.broker.wire.ssh.port import HostKey
-from affidavit.journal import JournalPoisoned
+from affidavit.journal import JournalPoisoned, Receipt
 
 T = TypeVar("T")
 
@@ -221,8 +221,10 @@ class OperatorSide:
     ) -> Json:
         await self._proved(passphrase, secret, key_passphrase)
         new = NewCredential.of(params)
-        added = await self._change(lambda: self._core.vault.credentials.add(new, secret, key_passphrase))
-        return self._credential_changed("added", added)
+        added = await self._change(
+            lambda: self._core.vault.credentials.add(new, secret, key_passphrase), secret, key_passphrase
+        )
+        return await self._credential_changed("added", added)
 
     async def credential_list(self, passphrase: bytearray | None) -> Json:
         if passphrase is None:
@@ -244,20 +246,26 @@ class OperatorSide:
         known = self._core.vault.credentials
         before = next((c.digest for c in known.list() if c.name == name), None)
         added = await self._change(
-            lambda: known.rotate(name, secret, certificate=certificate, passphrase=key_passphrase)
+            lambda: known.rotate(name, secret, certificate=certificate, passphrase=key_passphrase),
+            secret,
+            key_passphrase,
         )
-        return self._credential_changed("rotated", added, before=before)
+        return await self._credential_changed("rotated", added, before=before)
 
     async def credential_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.credentials.remove(name))
-        self._core.note_change("credential", removed.name, removed.version, "removed", before=removed.digest)
+        await self._recorded(
+            self._core.note_change("credential", removed.name, removed.version, "removed", before=removed.digest)
+        )
         return {"name": removed.name, "removed": True}
 
-    def _credential_changed(self, how: str, added: Added, *, before: str | None = None) -> Json:
+    async def _credential_changed(self, how: str, added: Added, *, before: str | None = None) -> Json:
         credential = added.credential
-        self._core.note_change(
-            "credential", credential.name, credential.version, how, before=before, after=credential.digest
+        await self._recorded(
+            self._core.note_change(
+                "credential", credential.name, credential.version, how, before=before, after=credential.digest
+            )
         )
         return {**_shown(credential), "warnings": [CAUTIONS[c] for c in added.cautions]}
 
@@ -268,7 +276,7 @@ class OperatorSide:
         given = {name: value for name, value in params.items() if value is not None}
         new = NewHost(**{**given, "host_keys": tuple(given.get("host_keys", ()))})
         entry = await self._change(lambda: self._core.vault.hosts.add(new))
-        self._core.note_change("host", entry.name, None, "added", after=entry.digest)
+        await self._recorded(self._core.note_change("host", entry.name, None, "added", after=entry.digest))
         return {**self._shown_host(entry), "warnings": [HOST_UNKNOWN] if _never_known(entry) else []}
 
     async def host_edit(self, name: str, params: Json, passphrase: bytearray) -> Json:
@@ -276,7 +284,9 @@ class OperatorSide:
         edit = HostEdit(**{field: value for field, value in params.items() if value is not None})
         before, after = await self._change(lambda: self._core.vault.hosts.edit(name, edit))
         if after != before:
-            self._core.note_change("host", name, None, "edited", before=before.digest, after=after.digest)
+            await self._recorded(
+                self._core.note_change("host", name, None, "edited", before=before.digest, after=after.digest)
+            )
         keys = _shown_keys(before, after)
         warnings = [HOST_MOVED] if before.host_keys and before.authority != after.authority else []
         warnings += [HOST_UNKNOWN] if _never_known(after) else []
@@ -298,17 +308,21 @@ class OperatorSide:
     async def host_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.hosts.remove(name))
-        self._core.note_change("host", removed.name, None, "removed", before=removed.digest)
+        await self._recorded(self._core.note_change("host", removed.name, None, "removed", before=removed.digest))
         return {"name": removed.name, "removed": True}
 
     async def host_import(self, text: str, *, credential: str | None, user: str | None, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         hosts = self._core.vault.hosts
         imported = await self._change(lambda: hosts.import_file(text, credential=credential, user=user))
-        for entry in imported.added:
-            self._core.note_change("host", entry.name, None, "added", after=entry.digest)
-        for before, after in imported.changed:
-            self._core.note_change("host", after.name, None, "keys changed", before=before.digest, after=after.digest)
+        note = self._core.note_change
+        await self._recorded(
+            *(note("host", entry.name, None, "added", after=entry.digest) for entry in imported.added),
+            *(
+                note("host", after.name, None, "keys changed", before=before.digest, after=after.digest)
+                for before, after in imported.changed
+            ),
+        )
         return {
             "added": [self._shown_host(entry) for entry in imported.added],
             "changed": [_shown_keys(before, after) for before, after in imported.changed],
@@ -336,7 +350,7 @@ class OperatorSide:
     async def trust_add(self, name: str, ca: str, targets: Sequence[str], passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         anchor = await self._change(lambda: self._core.vault.trust.add(name, ca, tuple(targets)))
-        self._core.note_change("trust", anchor.name, None, "added", after=anchor.digest)
+        await self._recorded(self._core.note_change("trust", anchor.name, None, "added", after=anchor.digest))
         return _shown_anchor(anchor)
 
     async def trust_list(self, passphrase: bytearray) -> Json:
@@ -346,7 +360,7 @@ class OperatorSide:
     async def trust_remove(self, name: str, passphrase: bytearray) -> Json:
         await self._proved(passphrase)
         removed = await self._change(lambda: self._core.vault.trust.remove(name))
-        self._core.note_change("trust", removed.name, None, "removed", before=removed.digest)
+        await self._recorded(self._core.note_change("trust", removed.name, None, "removed", before=removed.digest))
         return {"name": removed.name, "removed": True}
 
     async def proxy_set(
@@ -357,9 +371,8 @@ class OperatorSide:
         before, proxy = await self._change(
             lambda: setting.set(url, credential=credential, no_proxy=tuple(no_proxy), trusted=trusted)
         )
-        self._core.note_change(
-            "proxy", proxy.url, None, "set", before=before.digest if before else None, after=proxy.digest
-        )
+        digests = {"before": before.digest if before else None, "after": proxy.digest}
+        await self._recorded(self._core.note_change("proxy", proxy.url, None, "set", **digests))
         warnings = [PROXY_IN_CLEAR] if sends_in_clear(proxy) else []
         return {**self._shown_proxy(proxy), "warnings": warnings}
 
@@ -371,7 +384,7 @@ class OperatorSide:
         await self._proved(passphrase)
         before = await self._change(self._core.vault.proxy.off)
         if before is not None:
-            self._core.note_change("proxy", before.url, None, "off", before=before.digest)
+            await self._recorded(self._core.note_change("proxy", before.url, None, "off", before=before.digest))
         return self._shown_proxy(None)
 
     def _shown_proxy(self, proxy: Proxy | None) -> dict[str, Any]:
@@ -430,7 +443,7 @@ class OperatorSide:
                 },
                 barrier=True,
             )
-            await self._recorded(receipt.durable())
+            await self._recorded(receipt)
         core.load_contracts()
         core.changed()
         return {"adopted": [{"id": a.contract_id, "digest": a.digest, "file": a.file} for a in changed]}
@@ -459,7 +472,9 @@ class OperatorSide:
         before = await self._change(lambda: self._core.vault.operator.set_setting(key, text))
         self._core.apply_settings()
         self._core.load_contracts()
-        self._core.note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
+        await self._recorded(
+            self._core.note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
+        )
         return {"key": key, "value": text, "before": before}
 
     # -- inside
@@ -474,9 +489,7 @@ class OperatorSide:
             await self.check_passphrase(passphrase)
             self._require_open()
         except BaseException:
-            for secret in secrets:
-                if secret is not None:
-                    overwrite(secret)
+            _overwrite_all(secrets)
             raise
 
     async def _attempt(self, check: Callable[[], Awaitable[T]], passphrase: bytearray, program: str) -> T:
@@ -496,7 +509,12 @@ class OperatorSide:
         finally:
             overwrite(passphrase)
 
-    async def _change(self, work: Callable[[], T]) -> T:
+    async def _change(self, work: Callable[[], T], *secrets: bytearray | None) -> T:
+        """Change the vault, unless no record of it could follow: then every secret that came along is overwritten."""
+        poisoned = self._core.journal.poisoned
+        if poisoned is not None:
+            _overwrite_all(secrets)
+            raise OperatorRefused("poisoned", poisoned, remedy=JournalPoisoned.remedy)
         try:
             return await self._in_thread(work)
         except VaultError as error:
@@ -505,11 +523,14 @@ class OperatorSide:
     async def _in_thread(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(None, work)
 
-    async def _recorded(self, durable: Awaitable[None]) -> None:
+    async def _recorded(self, *receipts: Receipt) -> None:
+        """Return once a change of the vault is on record. Where it will not be, whoever asked for it is told so."""
         try:
-            await durable
+            for receipt in receipts:
+                await receipt.durable()
         except JournalPoisoned as poisoned:
-            raise OperatorRefused("poisoned", str(poisoned), remedy=poisoned.remedy) from None
+            said = f"{poisoned} The change itself was made."
+            raise OperatorRefused("poisoned", said, remedy=poisoned.remedy) from None
 
     async def _settle_records(self) -> None:
         try:
@@ -637,6 +658,12 @@ def _item_not_attestable(inv: Invocation, key: str) -> OperatorRefused:
             remedy=f"To correct it, name that record: --supersedes {item.record}",
         )
     return OperatorRefused("conflict", f"The target's answer says {item.outcome} of this item.", field="item")
+
+
+def _overwrite_all(secrets: Iterable[bytearray | None]) -> None:
+    for secret in secrets:
+        if secret is not None:
+            overwrite(secret)
 
 
 def _too_late() -> OperatorRefused:

@@ -74,12 +74,13 @@ class TokenErrands:
         return TokenAnswer(answer.status, tuple(answer.headers.items()), answer.body)
 
     async def renew(self, credential: Credential, value: bytearray) -> Credential:
-        """The credential's next version, with the refresh token that its service gave; recorded. Raises VaultError."""
+        """The credential's next version, with the refresh token that its service gave; recorded. Raises VaultError,
+        and JournalPoisoned where it is stored and will have no record."""
         core = self._core
         renewed = await core.loop.run_in_executor(
             None, core.vault.credentials.renewed, credential.credential_id, credential.version, value
         )
-        core.note_change("credential", renewed.name, renewed.version, "renewed")
+        await core.note_change("credential", renewed.name, renewed.version, "renewed").durable()
         return renewed
 
     def secret_of(self, credential: Credential) -> Secret:
