@@ -67,15 +67,32 @@ Records:
             {"available": True},
             "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock",
         ),
-        (
-            {"available": False},
-            "No status query is known for this action; look at the target, then the operator can attest it.",
-        ),
     ],
 )
 def test_the_step_after_an_unknown_is_the_look_up(look_up: dict[str, Any], step: str) -> None:
     evidence = {**UNKNOWN["evidence"], "reconcile": look_up}
     assert words.next_step({**UNKNOWN, "evidence": evidence}) == step
+
+
+ATTEST = "No status query is known for this action; look at the target, then the operator can attest it."
+LOOK = "Look at the target before it is asked for again."
+
+
+@pytest.mark.parametrize(
+    ("outcome", "items", "step"),
+    [
+        ("unknown", None, ATTEST),
+        ("committed", [{"key": "a", "outcome": "committed"}, {"key": "b", "outcome": "unknown"}], ATTEST),
+        ("committed", [{"key": "a", "outcome": "committed"}], LOOK),
+        ("committed", None, LOOK),
+        ("rejected", None, LOOK),
+        ("not_attempted", None, LOOK),
+    ],
+)
+def test_only_what_is_unknown_can_be_attested(outcome: str, items: list[dict[str, str]] | None, step: str) -> None:
+    evidence = {**UNKNOWN["evidence"], "reconcile": {"available": False}, "items": items}
+    told = {**UNKNOWN, "error": {**FACTS, "outcome": outcome, "retry": "reconcile"}, "evidence": evidence}
+    assert words.next_step(told) == step
 
 
 def test_the_step_after_a_hop_is_its_own(cli: Cli) -> None:

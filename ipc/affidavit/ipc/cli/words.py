@@ -86,8 +86,16 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
             return f"Look first: {look['command']}"
         if look.get("available"):
             return "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock"
-        return "No status query is known for this action; look at the target, then the operator can attest it."
+        if attestable(envelope):
+            return "No status query is known for this action; look at the target, then the operator can attest it."
+        return "Look at the target before it is asked for again."
     return None
+
+
+def attestable(envelope: Mapping[str, Any]) -> bool:
+    """Whether an operator's word is wanted: of the action itself, or of an item of its batch."""
+    items = (envelope.get("evidence") or {}).get("items") or ()
+    return "unknown" in (facts(envelope)["outcome"], *(item["outcome"] for item in items))
 
 
 def is_command(envelope: Mapping[str, Any]) -> bool:
