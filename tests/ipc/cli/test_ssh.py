@@ -259,15 +259,44 @@ def test_a_probe_asks_nobody(cli: Cli, broker: ScriptedBroker) -> None:
     assert (ran.status, ran.out, broker.calls) == (0, b"hostname web\nuser deploy\nport 2222\n", [])
 
 
-def test_variables_that_the_host_refuses_are_left_out(
-    cli: Cli, acknowledging: ScriptedBroker, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    facts = {"code": "SSH_ENV_REFUSED", "phase": "connection_setup", "outcome": "not_attempted"}
+def refusing(variable: str) -> dict[str, Any]:
+    facts = {
+        "code": "SSH_ENV_REFUSED",
+        "phase": "connection_setup",
+        "outcome": "not_attempted",
+        "retry": "after_correction",
+        "field": f"env.{variable}",
+    }
     envelope = {"invocation_id": ACT, "error": facts, "evidence": {}}
-    acknowledging.answers("ssh.exec", {"error": {"code": -32001, "message": "m", "data": envelope}}, ended(0))
-    monkeypatch.setitem(os.environ, "RUN", "seven")
-    assert cli("ssh", "-o", "SendEnv=RUN", "web", "true").status == 0
+    return {"error": {"code": -32001, "message": "m", "data": envelope}}
+
+
+@pytest.mark.parametrize(("variables", "without"), [(("RUN",), "it"), (("RUN", "OTHER"), "any variable")])
+def test_variables_that_the_host_refuses_are_left_out_and_that_is_said(
+    cli: Cli,
+    acknowledging: ScriptedBroker,
+    monkeypatch: pytest.MonkeyPatch,
+    variables: tuple[str, ...],
+    without: str,
+) -> None:
+    acknowledging.answers("ssh.exec", refusing("RUN"), ended(0))
+    for name in variables:
+        monkeypatch.setitem(os.environ, name, "seven")
+    ran = cli("ssh", "-o", f"SendEnv={' '.join(variables)}", "web", "true")
+    said = f"The host refused RUN; asking again without {without}, which may need another approval.\n"
+    assert (ran.status, ran.err) == (0, said)
     first, second = acknowledging.asked("ssh.exec")
-    assert first["env"] == {"RUN": "seven"}
+    assert first["env"] == dict.fromkeys(variables, "seven")
     assert "env" not in second
     assert first["operation_id"] != second["operation_id"]
+
+
+@pytest.mark.parametrize("words", [(), ("-o", "SendEnv=RUN")])
+def test_a_refused_variable_of_the_contract_is_not_asked_for_without_it(
+    cli: Cli, broker: ScriptedBroker, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    broker.answers("ssh.exec", refusing("RELEASE_ID"))
+    monkeypatch.setitem(os.environ, "RUN", "seven")
+    ran = cli("ssh", *words, "web", "true")
+    assert (ran.status, json.loads(ran.err)["error"]["field"]) == (255, "env.RELEASE_ID")
+    assert len(broker.asked("ssh.exec")) == 1

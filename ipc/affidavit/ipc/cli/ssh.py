@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 from affidavit.broker.limits import Limits
 from affidavit.ipc.cli import exits, link, live, output, results, words
 from affidavit.ipc.cli.arguments import Parser, command, example
+from affidavit.ipc.cli.escape import escape
 from affidavit.ipc.cli.http import new_operation_id
 from affidavit.ipc.cli.refusal import Refusal, usage
 from affidavit.ipc.client import ActionFailed
@@ -103,9 +104,13 @@ def ssh(args: argparse.Namespace) -> int:
         with link.agent() as broker:
             run = Run(broker, given)
             envelope = run.ended(params)
-            if refuses_variables(envelope) and args.operation_id is None:
+            refused = refused_variable(envelope, params.get("env", {}))
+            if refused is not None and args.operation_id is None:
+                without = "it" if len(params.pop("env")) == 1 else "any variable"
+                output.note(
+                    f"The host refused {escape(refused)}; asking again without {without}, which may need another approval."
+                )
                 params = {**params, "operation_id": new_operation_id()}
-                del params["env"]
                 envelope = run.ended(params)
             return run.passed_on(envelope, as_json=args.json)
     except Refusal as refusal:
@@ -126,9 +131,11 @@ def probe(args: argparse.Namespace) -> int:
     return exits.DONE
 
 
-def refuses_variables(envelope: Mapping[str, Any]) -> bool:
-    """Whether nothing was sent because the host takes a variable of `SendEnv` from nobody. To ssh they are a wish."""
-    return "error" in envelope and str(envelope["error"]["code"]) == "SSH_ENV_REFUSED"
+def refused_variable(envelope: Mapping[str, Any], wished: Mapping[str, str]) -> str | None:
+    """The variable of `SendEnv` for which nothing was sent, as the host does not take it. To ssh they are a wish."""
+    error = envelope.get("error") or {}
+    named = str(error.get("field")).removeprefix("env.")
+    return named if error.get("code") == "SSH_ENV_REFUSED" and named in wished else None
 
 
 class Run:
