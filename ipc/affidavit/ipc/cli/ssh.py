@@ -107,9 +107,8 @@ def ssh(args: argparse.Namespace) -> int:
             refused = refused_variable(envelope, params.get("env", {}))
             if refused is not None and args.operation_id is None:
                 without = "it" if len(params.pop("env")) == 1 else "any variable"
-                output.note(
-                    f"The host refused {escape(refused)}; asking again without {without}, which may need another approval."
-                )
+                again = f"asking again without {without}, which may need another approval."
+                output.note(f"The host refused {escape(refused)}; {again}")
                 params = {**params, "operation_id": new_operation_id()}
                 envelope = run.ended(params)
             return run.passed_on(envelope, as_json=args.json)
