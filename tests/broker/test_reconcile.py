@@ -169,6 +169,17 @@ async def test_during_a_quit_nothing_is_looked_up(lost: Any) -> None:
     assert (await world.kinds(got["invocation_id"]))[-1] == "OUTCOME_UNKNOWN"
 
 
+async def test_a_look_up_that_a_quit_stops_before_its_line_has_said_nothing(lost: Any) -> None:
+    world, session, got = lost
+    before_line = Hang()
+    world.script((before_line, *rows("done")))
+    looking = asyncio.ensure_future(world.look(session, got["invocation_id"]))
+    await before_line.reached.wait()
+    await world.broker.shutdown("quit")
+    assert world.facts(await looking)[1] == "unknown"
+    assert (await world.kinds(got["invocation_id"]))[-1] == "OUTCOME_UNKNOWN"
+
+
 async def test_after_a_restart_look_ups_go_on_from_the_record_alone(lost: Any) -> None:
     world, _, got = lost
     await world.stop()

@@ -100,7 +100,7 @@ class Reconciler:
             asked, values = errand
             ages = {m.invocation_id: age_s(core, m) for m in operation.members if m.dispatched}
             ran = await core.errands.run(asked)
-            if ran is None or (not ran.invocation.dispatched and core.locked):
+            if ran is None or (not ran.invocation.dispatched and (core.locked or core.stopping)):
                 return None
             finding = None
             for member in _concerned(core, operation_id):
