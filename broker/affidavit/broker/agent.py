@@ -52,7 +52,6 @@ from affidavit.broker.terms import (
     Phase,
     Retry,
     SessionId,
-    Source,
     State,
 )
 from affidavit.journal import JournalPoisoned
@@ -422,10 +421,7 @@ class AgentSide:
 
     async def _leave_job(self, inv: Invocation, session: Session) -> Json:
         """A job is cancelled by nobody here: the caller gets its verdict, and the job is followed as before."""
-        verdict = oc.cancel_verdict(oc.Meaning(idempotent=False, keyed=False))
-        unknown = ev.OutcomeUnknown(
-            verdict.code, verdict.retry, Source.TRANSPORT_OBSERVED, "the caller does not wait for the job"
-        )
+        unknown = oc.unknown_event(oc.job_left())
         self._core.projection.record(inv.invocation_id, ev.CancelAsked(session.session_id), unknown, barrier=True)
         return await self._answer(inv.invocation_id, session)
 

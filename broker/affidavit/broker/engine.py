@@ -14,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -46,7 +46,6 @@ from affidavit.broker.terms import (
     Micros,
     Outcome,
     Phase,
-    Retry,
     Source,
     Stage,
     State,
@@ -306,7 +305,7 @@ class Engine:
         event: ev.Event
         job = plan = None
         if verdict.outcome is Outcome.UNKNOWN:
-            event = _outcome_unknown(verdict, evidence, body=kept.body, retry_after_s=wait_s)
+            event = oc.unknown_event(verdict, evidence.observation, body=kept.body, retry_after_s=wait_s)
         else:
             findings = live.work.findings(verdict)
             job = self._job(live, findings)
@@ -372,19 +371,13 @@ class Engine:
         except FileUnwritable:
             self._space.give_up()
             self._alert("storage", "An answer could not be stored. Free some space.")
-            verdict = Verdict(
-                Phase.RESULT_DELIVERY,
-                Outcome.UNKNOWN,
-                Code.RESULT_STORAGE_FAILED,
-                Retry.RECONCILE,
-                observation="a complete answer could not be stored",
-            )
+            verdict = oc.storage_failed("a complete answer could not be stored")
             await self._unknown(live, verdict, evidence)
             return None
 
     async def _unknown(self, live: Live, verdict: Verdict, evidence: Evidence) -> None:
-        event = _outcome_unknown(
-            verdict, evidence, diagnostic=live.work.diagnostic(evidence), stdin=live.work.streamed(evidence)
+        event = oc.unknown_event(
+            verdict, evidence.observation, diagnostic=live.work.diagnostic(evidence), stdin=live.work.streamed(evidence)
         )
         before = self._projection.get(live.invocation_id)
         try:
@@ -397,13 +390,8 @@ class Engine:
 
     def _storage_failed(self, before: Invocation) -> None:
         """What an answer proves is not durable: it stays unknown, and after a restart recovery says the same."""
-        event = ev.OutcomeUnknown(
-            Code.RESULT_STORAGE_FAILED,
-            Retry.RECONCILE,
-            Source.TRANSPORT_OBSERVED,
-            "an answer could not be recorded",
-        )
-        self._overruled(before, event)
+        verdict = oc.storage_failed("an answer could not be recorded")
+        self._overruled(before, oc.unknown_event(verdict))
         self._alert("storage", "An answer came but could not be recorded. Free some space; nothing is sent until then.")
 
     async def _stopped(self, live: Live, stop: Stop) -> None:
@@ -701,26 +689,3 @@ def _reference(findings: Findings, job: tuple[InvocationId, ev.JobOpened] | None
     if findings.job is None or job is None:
         return findings.job
     return replace(findings.job, operation_id=job[1].operation_id, invocation_id=job[0])
-
-
-def _outcome_unknown(
-    verdict: Verdict,
-    evidence: Evidence,
-    *,
-    diagnostic: Mapping[str, Any] | None = None,
-    body: ev.StoredBody | None = None,
-    retry_after_s: float | None = None,
-    stdin: Mapping[str, Any] | None = None,
-) -> ev.OutcomeUnknown:
-    return ev.OutcomeUnknown(
-        code=verdict.code,
-        retry=verdict.retry,
-        source=Source.TRANSPORT_OBSERVED,
-        observation=verdict.observation or evidence.observation or "nothing more was observed",
-        diagnostic=diagnostic,
-        body=body,
-        hop=verdict.hop,
-        retry_after_s=retry_after_s,
-        message=verdict.message,
-        stdin=stdin,
-    )

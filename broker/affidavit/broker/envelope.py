@@ -15,7 +15,14 @@ from affidavit.broker import advice
 from affidavit.broker import events as ev
 from affidavit.broker.advice import Operation, Refusal
 from affidavit.broker.moment import rfc3339
-from affidavit.broker.outcome import CUT_SHORT, Invocation
+from affidavit.broker.outcome import (
+    CUT_SHORT,
+    RESULT_EXPIRED,
+    RESULT_LOST,
+    RESULT_SEALED,
+    RESULT_UNDELIVERED,
+    Invocation,
+)
 from affidavit.broker.sentences import refused, sentence
 from affidavit.broker.terms import Code, Kind, Micros, Outcome, Phase, Retry, Source, State
 
@@ -88,13 +95,13 @@ def _facts(inv: Invocation, code: Code, retry: Retry, view: BodyView) -> dict[st
     phase = inv.phase
     definite = inv.outcome in (Outcome.COMMITTED, Outcome.REJECTED) and inv.result_record is not None
     if definite and inv.expired:
-        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER
+        phase, code, retry = RESULT_EXPIRED
     elif definite and view.seal is not None:
-        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_SEALED, Retry.FETCH_RESULT
+        phase, code, retry = RESULT_SEALED
     elif definite and view.lost:
-        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_STORAGE_FAILED, Retry.RECONCILE
+        phase, code, retry = RESULT_LOST
     elif definite and inv.delivery == "failed":
-        phase, code, retry = Phase.RESULT_DELIVERY, Code.RESULT_UNDELIVERED, Retry.FETCH_RESULT
+        phase, code, retry = RESULT_UNDELIVERED
     return {
         "code": str(code),
         "phase": str(phase),

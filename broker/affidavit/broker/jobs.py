@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from affidavit.broker import events as ev
+from affidavit.broker import outcome as oc
 from affidavit.broker.address import check_form
 from affidavit.broker.contract.model import HttpMatch, Job
 from affidavit.broker.contract.pattern import UrlPattern
@@ -24,7 +24,7 @@ from affidavit.broker.outcome import Invocation
 from affidavit.broker.refusal import Refused
 from affidavit.broker.signs import UNREADABLE, Answer
 from affidavit.broker.target import HttpTarget, parse_http
-from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Retry, Source, State
+from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry, State
 from affidavit.broker.vault.credentials import Credential
 from affidavit.journal import JournalPoisoned
 
@@ -133,13 +133,7 @@ class Jobs:
 
     def _overdue(self, job: Invocation) -> None:
         if job.state is State.OPEN:
-            overdue = ev.OutcomeUnknown(
-                Code.REMOTE_DEADLINE,
-                Retry.RECONCILE,
-                Source.TRANSPORT_OBSERVED,
-                "the job had not ended by its recovery deadline",
-                message="job",
-            )
+            overdue = oc.unknown_event(oc.job_overdue())
             try:
                 self._core.projection.record(job.invocation_id, overdue, barrier=True)
             except JournalPoisoned:

@@ -926,6 +926,65 @@ def deadline_verdict(evidence: HttpEvidence, meaning: Meaning, *, caller_gone: b
     return _unknown(Code.REMOTE_DEADLINE, meaning, "no answer by the deadline")
 
 
+# -- what a contract reads from a complete answer (section 3, below the table; section 2, last row)
+
+
+def said_verdict(verdict: Verdict, said: Outcome, meaning: Meaning) -> Verdict:
+    """The status table's verdict where the answer itself says another outcome."""
+    if said is Outcome.REJECTED and verdict.outcome is Outcome.REJECTED:
+        return verdict
+    match said:
+        case Outcome.COMMITTED if verdict.code is Code.JOB_ACCEPTED:
+            return verdict
+        case Outcome.COMMITTED:
+            return Verdict(Phase.REMOTE_EXECUTION, said, Code.REMOTE_RESULT, Retry.NEVER)
+        case Outcome.REJECTED:
+            return Verdict(Phase.REMOTE_EXECUTION, said, Code.REMOTE_REJECTED, Retry.AFTER_CORRECTION)
+        case _:
+            observation = "the answer says that part of it may have happened"
+            return _unknown(Code.REMOTE_OUTCOME_UNKNOWN, meaning, observation, "part")
+
+
+def unread_verdict(meaning: Meaning) -> Verdict:
+    """The contract reads its verdict from a part of the answer that cannot be read."""
+    observation = "the part of the answer that decides could not be read"
+    return _unknown(Code.REMOTE_OUTCOME_UNKNOWN, meaning, observation, "unreadable")
+
+
+def key_in_use_verdict(_status: int, _meaning: Meaning) -> Verdict:
+    """It speaks about the repeat, not about the first dispatch under this key."""
+    return Verdict(
+        Phase.REMOTE_EXECUTION,
+        Outcome.UNKNOWN,
+        Code.REMOTE_IN_PROGRESS,
+        Retry.SAME_IDEMPOTENCY_KEY,
+        observation="the target says that the key is in use",
+    )
+
+
+def rate_limited_verdict(status: int, meaning: Meaning) -> Verdict:
+    """The row of 429, in whatever status it is dressed."""
+    verdict = status_verdict(429, {}, meaning)
+    return replace(verdict, retry=Retry.BACKOFF) if status in meaning.refused else verdict
+
+
+def job_accepted(verdict: Verdict) -> Verdict:
+    """A committed answer that holds the contract's job pointer."""
+    return replace(verdict, code=Code.JOB_ACCEPTED, retry=Retry.NEVER)
+
+
+def job_overdue() -> Verdict:
+    """A job that had not ended by its recovery deadline (R7)."""
+    return Verdict(
+        Phase.REMOTE_EXECUTION,
+        Outcome.UNKNOWN,
+        Code.REMOTE_DEADLINE,
+        Retry.RECONCILE,
+        observation="the job had not ended by its recovery deadline",
+        message="job",
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class ExitMeaning:
     """What the bound contract says of one exit status (`verdict.exit`)."""
@@ -1039,9 +1098,45 @@ def _receipted(evidence: HttpEvidence, meaning: Meaning) -> bool:
     )
 
 
+def unknown_event(verdict: Verdict, observed: str | None = None, **found: Any) -> ev.OutcomeUnknown:
+    """The record of an unknown verdict. `observed`: by the wire, where the verdict says nothing of its own.
+
+    `found`: what else the record holds.
+    """
+    return ev.OutcomeUnknown(
+        code=verdict.code,
+        retry=verdict.retry,
+        source=Source.TRANSPORT_OBSERVED,
+        observation=verdict.observation or observed or "nothing more was observed",
+        hop=verdict.hop,
+        message=verdict.message,
+        **found,
+    )
+
+
+# -- delivery (section 4); the outcome of what is recorded stays
+
+RESULT_EXPIRED = (Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER)
+RESULT_SEALED = (Phase.RESULT_DELIVERY, Code.RESULT_SEALED, Retry.FETCH_RESULT)
+RESULT_LOST = (Phase.RESULT_DELIVERY, Code.RESULT_STORAGE_FAILED, Retry.RECONCILE)
+RESULT_UNDELIVERED = (Phase.RESULT_DELIVERY, Code.RESULT_UNDELIVERED, Retry.FETCH_RESULT)
+
+
+def storage_failed(observation: str) -> Verdict:
+    """A complete answer came, and no record of it is durable."""
+    phase, code, retry = RESULT_LOST
+    return Verdict(phase, Outcome.UNKNOWN, code, retry, observation=observation)
+
+
 def cancel_verdict(meaning: Meaning, *, signal_sent: bool | None = None) -> Verdict:
     """`action.cancel` after dispatch (R27): at once, whatever may still come. A signal that was sent proves nothing."""
     return _unknown(Code.CALLER_CANCELLED, meaning, f"the caller cancelled after dispatch{_SIGNALLED[signal_sent]}")
+
+
+def job_left() -> Verdict:
+    """`action.cancel` of a job: its caller does not wait for it; it is followed as before."""
+    verdict = cancel_verdict(Meaning(idempotent=False, keyed=False))
+    return replace(verdict, observation="the caller does not wait for the job")
 
 
 _SIGNALLED = {None: "", True: "; the signal was sent", False: "; the command could not be sent the signal"}

@@ -7,7 +7,6 @@ section 3). What a contract reads from a body that cannot be read decides nothin
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from enum import Enum
 from typing import Any
 from urllib.parse import urljoin
@@ -15,9 +14,17 @@ from urllib.parse import urljoin
 from affidavit.broker.contract.model import RESULT_NAME, Contract, Job, Place, PlaceKind, Sign
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json, same
 from affidavit.broker.events import JobReference
-from affidavit.broker.outcome import Meaning, Verdict, advice_unknown, status_verdict
+from affidavit.broker.outcome import (
+    Meaning,
+    Verdict,
+    job_accepted,
+    key_in_use_verdict,
+    rate_limited_verdict,
+    said_verdict,
+    unread_verdict,
+)
 from affidavit.broker.target import HttpTarget
-from affidavit.broker.terms import Code, Outcome, Phase, Retry
+from affidavit.broker.terms import Outcome
 
 READ_MAX = 1024 * 1024
 """Bytes of an answer that a contract may be read from; a longer one is kept, and counts as not readable."""
@@ -74,16 +81,19 @@ def judged(verdict: Verdict, answer: Answer, contract: Contract, meaning: Meanin
     if verdict.outcome not in (Outcome.COMMITTED, Outcome.REJECTED):
         return verdict
     in_use = contract.idempotency.in_use if contract.idempotency is not None and meaning.keyed else ()
-    for signs, says in ((in_use, _in_use), (contract.verdict.rate_limited, _rate_limited)):
+    for signs, row in ((in_use, key_in_use_verdict), (contract.verdict.rate_limited, rate_limited_verdict)):
         held = _any_holds(signs, answer)
         if held is not False:
-            return _undecided(meaning) if held is UNREADABLE else says(answer, meaning)
+            return unread_verdict(meaning) if held is UNREADABLE else row(answer.status, meaning)
     applied = _any_holds(contract.verdict.applied, answer)
     if applied is UNREADABLE:
-        return _undecided(meaning)
-    verdict = _moved(verdict, Outcome.COMMITTED, meaning) if applied else _by_body(verdict, answer, contract, meaning)
+        return unread_verdict(meaning)
+    if applied:
+        verdict = said_verdict(verdict, Outcome.COMMITTED, meaning)
+    else:
+        verdict = _by_body(verdict, answer, contract, meaning)
     if verdict.outcome is Outcome.COMMITTED and contract.job is not None and _accepts(contract.job, answer):
-        return replace(verdict, code=Code.JOB_ACCEPTED, retry=Retry.NEVER)
+        return job_accepted(verdict)
     return verdict
 
 
@@ -167,55 +177,9 @@ def _by_body(verdict: Verdict, answer: Answer, contract: Contract, meaning: Mean
     for rule in contract.verdict.body:
         value = answer.pointed(rule.pointer)
         if value is UNREADABLE:
-            return _undecided(meaning)
+            return unread_verdict(meaning)
         if _fits(value, rule.equals):
-            return _moved(verdict, rule.outcome, meaning)
+            return said_verdict(verdict, rule.outcome, meaning)
     if contract.verdict.body and answer.status // 100 == 2 and answer.body and answer.document is MISSING:
-        return _undecided(meaning)
+        return unread_verdict(meaning)
     return verdict
-
-
-def _moved(verdict: Verdict, outcome: Outcome, meaning: Meaning) -> Verdict:
-    if outcome is verdict.outcome and outcome is Outcome.REJECTED:
-        return verdict
-    match outcome:
-        case Outcome.COMMITTED if verdict.code is Code.JOB_ACCEPTED:
-            return verdict
-        case Outcome.COMMITTED:
-            return Verdict(Phase.REMOTE_EXECUTION, outcome, Code.REMOTE_RESULT, Retry.NEVER)
-        case Outcome.REJECTED:
-            return Verdict(Phase.REMOTE_EXECUTION, outcome, Code.REMOTE_REJECTED, Retry.AFTER_CORRECTION)
-        case _:
-            return _undecided(meaning, "the answer says that part of it may have happened", "part")
-
-
-def _undecided(
-    meaning: Meaning,
-    observation: str = "the part of the answer that decides could not be read",
-    message: str = "unreadable",
-) -> Verdict:
-    return Verdict(
-        Phase.REMOTE_EXECUTION,
-        Outcome.UNKNOWN,
-        Code.REMOTE_OUTCOME_UNKNOWN,
-        advice_unknown(meaning),
-        observation=observation,
-        message=message,
-    )
-
-
-def _in_use(answer: Answer, meaning: Meaning) -> Verdict:
-    """It speaks about the repeat, not about the first dispatch under this key (section 2, last row)."""
-    return Verdict(
-        Phase.REMOTE_EXECUTION,
-        Outcome.UNKNOWN,
-        Code.REMOTE_IN_PROGRESS,
-        Retry.SAME_IDEMPOTENCY_KEY,
-        observation="the target says that the key is in use",
-    )
-
-
-def _rate_limited(answer: Answer, meaning: Meaning) -> Verdict:
-    """The row of 429, in whatever status it is dressed."""
-    verdict = status_verdict(429, {}, meaning)
-    return replace(verdict, retry=Retry.BACKOFF) if answer.status in meaning.refused else verdict
