@@ -257,6 +257,23 @@ async def test_the_status_tells_the_theme_as_soon_as_it_is_set(world: Any) -> No
     stop()
 
 
+async def test_a_change_of_a_setting_tells_what_is_in_force(world: World) -> None:
+    """The file can only tighten what the operator says, and does so beside it."""
+    core, operator = world.broker.core, world.broker.operator
+    core._file_settings = {"approvals": False, "lock.idle_s": 300}
+    core.apply_settings()
+    told = [
+        await operator.settings_set(key, value, words())
+        for key, value in (("approvals", "on"), ("lock.idle_s", "200"), ("lock.idle_s", "900"), ("look.theme", "dark"))
+    ]
+    assert [(each["value"], each["in_force"], each["set_by"]) for each in told] == [
+        ("on", "off", ["operator", "file"]),
+        ("200", "200", ["operator", "file"]),
+        ("900", "300", ["operator", "file"]),
+        ("dark", "dark", ["operator"]),
+    ]
+
+
 BEARER = {"name": "api", "kind": "bearer", "targets": TARGET}
 SEEN = f"db.example.com {ssh_keys.line(ssh_keys.new())}\n"
 EVERY_CHANGE: dict[str, Callable[[OperatorSide], Awaitable[Any]]] = {

@@ -475,7 +475,8 @@ class OperatorSide:
         await self._recorded(
             self._core.note_change("setting", key, None, f"{before if before is not None else 'default'} -> {text}")
         )
-        return {"key": key, "value": text, "before": before}
+        row = next(row for row in self._core.shown_settings() if row["key"] == key)
+        return {"key": key, "value": text, "before": before, "in_force": row["value"], "set_by": row["set_by"]}
 
     # -- inside
 

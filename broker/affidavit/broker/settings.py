@@ -167,7 +167,9 @@ def parse_value(key: str, text: str) -> Value:
 
 def format_value(value: Value) -> str:
     """The inverse of `parse_value`, as it is stored and shown."""
-    return ("on" if value else "off") if isinstance(value, bool) else str(value)
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def checked(key: str, value: object) -> Value:

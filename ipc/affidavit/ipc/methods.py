@@ -663,7 +663,7 @@ OPERATOR = (
             Param("value", "string", "To what, as it would stand in a settings file.", required=True, most=1_024),
             _PASSPHRASE,
         ),
-        "The setting.",
+        "The setting: the operator's `value`, what is `in_force` with it, and whom that is `set_by`.",
         "settings_set",
         acting=True,
     ),

@@ -32,7 +32,8 @@ class ScriptedOperator:
                 part[:] = bytes(len(part))
         if self.refusal is not None:
             raise self.refusal
-        return {"name": "e", "version": 1, "credentials": [], "settings": [], "adopted": []}
+        lists: dict[str, Any] = {"credentials": [], "settings": [], "adopted": []}
+        return {**lists, "name": "e", "version": 1, "value": "v", "in_force": "v"}
 
     async def credential_rotate(
         self,

@@ -213,7 +213,8 @@ def test_rotate_remove_list_and_settings(cli: Cli, broker: ScriptedBroker) -> No
     broker.answers("credential.remove", {"result": {"name": "e"}})
     broker.answers("credential.list", {"result": {"credentials": rows}})
     broker.answers("settings.show", {"result": {"settings": [SETTING]}})
-    broker.answers("settings.set", {"result": {"key": "assume_reads", "value": False}})
+    changed = {"key": "assume_reads", "value": "off", "in_force": "off", "set_by": ["operator"]}
+    broker.answers("settings.set", {"result": changed})
     fd = cli.fd(b"pw\nnew")
     ran = cli("credential", "rotate", "e", "--passphrase-fd", fd, "--secret-fd", fd)
     assert ran.text == "e has a new secret, version 2.\n"
@@ -221,8 +222,16 @@ def test_rotate_remove_list_and_settings(cli: Cli, broker: ScriptedBroker) -> No
     listed = cli("credential", "list", "--passphrase-fd", cli.fd(b"pw")).text
     assert listed.splitlines()[1] == "e     2        bearer  -         -        https://a.example/*"
     assert cli("settings", "show").text.splitlines()[1] == "assume_reads  off    operator  whether"
-    assert cli("settings", "set", "assume_reads", "off", "--passphrase-fd", cli.fd(b"pw")).status == 0
+    said = cli("settings", "set", "assume_reads", "off", "--passphrase-fd", cli.fd(b"pw"))
+    assert (said.status, said.text) == (0, "assume_reads is off.\n")
     assert broker.asked("settings.set") == [{"key": "assume_reads", "value": "off", "passphrase": "pw"}]
+
+
+def test_a_setting_that_the_file_overrules_is_not_said_to_be_set(cli: Cli, broker: ScriptedBroker) -> None:
+    changed = {"key": "approvals", "value": "on", "before": None, "in_force": "off", "set_by": ["operator", "file"]}
+    broker.answers("settings.set", {"result": changed})
+    said = cli("settings", "set", "approvals", "on", "--passphrase-fd", cli.fd(b"pw"))
+    assert (said.status, said.text) == (0, "approvals is off, not on: config/settings.toml sets it.\n")
 
 
 def test_attest_sends_what_was_given(cli: Cli, broker: ScriptedBroker) -> None:

@@ -42,4 +42,7 @@ def lines(found: Mapping[str, Any]) -> Iterator[str]:
 
 def set_(args: argparse.Namespace) -> int:
     found = operator.call_with_passphrase(args, "settings.set", {"key": args.key, "value": args.value}, offline=True)
-    return output.answer(found, [f"{escape(args.key)} is {escape(args.value)}."], as_json=args.json)
+    told = f"{escape(args.key)} is {escape(str(found['in_force']))}"
+    if found["in_force"] != found["value"]:
+        told += f", not {escape(args.value)}: config/settings.toml sets it"
+    return output.answer(found, [f"{told}."], as_json=args.json)
