@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from pathlib import Path
 from typing import Any
@@ -9,12 +10,16 @@ from typing import Any
 import pytest
 from tests.broker.conftest import PASSPHRASE
 
+from affidavit.broker import broker
 from affidavit.broker.api import ActionError
+from affidavit.broker.grants import Grants
 from affidavit.broker.moment import first_invocation_id, new_invocation_id
+from affidavit.broker.retention import Retention
+from affidavit.broker.space import Space
 from affidavit.broker.terms import Micros
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Body, Broken, Complete, Cross, Hang, Head, Sent
-from affidavit.journal import CHUNK
+from affidavit.journal import CHUNK, SpoolFile
 
 DAY_S = 86_400
 SMALL = (Cross(), Sent(), Head(201), Body(b"small"), Complete())
@@ -174,6 +179,46 @@ async def test_the_tending_loop_cleans(world: Any) -> None:
     await world.broker.core.tend_storage()
     await world.broker.core.projection.flush().durable()
     assert stored(world) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("where", "what", "error", "alerts"),
+    [
+        (SpoolFile, "delete", OSError(30, "Read-only file system"), ["storage"]),
+        (Space, "tend", OSError(5, "Input/output error"), ["storage"]),
+        (Retention, "clean", OSError(30, "Read-only file system"), ["storage"]),
+        (Grants, "end_expired", RuntimeError("unforeseen"), []),
+    ],
+)
+async def test_a_disk_that_refuses_ends_neither_tending_nor_the_idle_lock(
+    world: Any, monkeypatch: pytest.MonkeyPatch, where: Any, what: str, error: Exception, alerts: list[str]
+) -> None:
+    core, failed = world.broker.core, asyncio.Event()
+    spooled = SpoolFile(world.places.results, f"{new_invocation_id(world.clock.wall())}.spool")
+    spooled.write(b"{}", bytes(32))
+    core.spool._held.add(spooled.name.removesuffix(".spool"))
+    right = getattr(where, what)
+
+    def refused(*_: Any) -> Any:
+        core.loop.call_soon_threadsafe(failed.set)
+        raise error
+
+    monkeypatch.setattr(broker, "TEND_S", 0.0)
+    monkeypatch.setattr(where, what, refused)
+    tending = asyncio.ensure_future(world.broker._tend(idle_lock=True))
+    try:
+        async with asyncio.timeout(10):
+            for _ in range(2):
+                failed.clear()
+                await failed.wait()
+            assert [alert["which"] for alert in core.status()["alerts"]] == alerts
+            world.clock.ahead_s += 7200
+            await world.until(lambda: core.locked)
+            monkeypatch.setattr(where, what, right)
+            while spooled.path.exists():
+                await core.results.in_thread(lambda: None)
+    finally:
+        tending.cancel()
 
 
 async def test_files_that_no_record_names_go_at_the_start(world: Any) -> None:

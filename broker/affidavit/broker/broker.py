@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from affidavit.broker.agent import AgentSide
 from affidavit.broker.core import Core
@@ -86,11 +88,22 @@ class Broker:
 
     async def _tend(self, *, idle_lock: bool) -> None:
         while True:
-            self.core.sweep()
-            await self.core.tend_storage()
             if idle_lock:
-                await self.core.lock_if_idle()
+                with self._going_on():
+                    await self.core.lock_if_idle()
+            with self._going_on():
+                self.core.sweep()
+            with self._going_on():
+                await self.core.tend_storage()
             await asyncio.sleep(TEND_S)
+
+    @contextmanager
+    def _going_on(self) -> Iterator[None]:
+        """Whatever goes wrong in here is told, and ends nothing else: the idle lock least of all."""
+        try:
+            yield
+        except Exception as error:
+            self.core.loop.call_exception_handler({"message": "tending failed", "exception": error})
 
 
 def open_journal(places: Places, vault: Vault, clock: Clock) -> Journal:

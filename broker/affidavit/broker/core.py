@@ -63,6 +63,9 @@ from affidavit.journal import Journal, JournalPoisoned, Opener, Receipt
 from affidavit.resources import __version__
 
 UNLOCK_WANTED_S = 60.0
+UNTENDED = (
+    "The data directory cannot be read or written as it should; what is over may still lie there. It is tried again."
+)
 
 
 class Core:
@@ -524,19 +527,23 @@ class Core:
     def sweep(self) -> None:
         """Delete spooled requests that no repeat can need any more, and end grants whose time is over."""
         self.grants.end_expired()
+        self.alert_overdue()
         now = self.clock.wall()
         for invocation_id in self.spool.held():
             inv = self.projection.get(invocation_id)
-            if inv is None or not needed(inv, now, self.limits.recovery_s):
-                self.spool.drop(invocation_id)
-        self.alert_overdue()
+            over = inv is None or not needed(inv, now, self.limits.recovery_s)
+            if over and not self.spool.drop(invocation_id):
+                self.alerts.raise_("storage", UNTENDED, lasting=True)
 
     async def tend_storage(self) -> None:
         """See to the free space, its ballast and its alert; delete results whose time is over."""
-        await self.results.in_thread(self.space.tend)
-        if self.space.lacking() == 0:
-            self.calm("storage", NO_ROOM)
-        await self.retention.clean()
+        try:
+            await self.results.in_thread(self.space.tend)
+            if self.space.lacking() == 0:
+                self.calm("storage", NO_ROOM)
+            await self.retention.clean()
+        except OSError:
+            self.alerts.raise_("storage", UNTENDED, lasting=True)
 
     # -- status
 

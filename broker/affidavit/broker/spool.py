@@ -90,17 +90,26 @@ class Spool:
             return SpooledCommand(said["host"], said["command"], tuple((n, v) for n, v in said["env"]), body)
         return Spooled(said["method"], said["url"], tuple((name, value) for name, value in said["headers"]), body)
 
-    def drop(self, invocation_id: InvocationId) -> None:
-        """Delete one; that it is gone already is no error."""
+    def drop(self, invocation_id: InvocationId) -> bool:
+        """Delete one; that it is gone already is no error. False where the disk refuses: it stays held, to be dropped
+        again."""
         self._held.discard(invocation_id)
         file, writing = self._file(invocation_id), self._writing.pop(invocation_id, None)
         if writing is not None and not writing.done():
-            writing.add_done_callback(lambda _: file.delete())
-        else:
-            file.delete()
+            writing.add_done_callback(lambda _: self._delete(invocation_id, file))
+            return True
+        return self._delete(invocation_id, file)
 
     def held(self) -> list[InvocationId]:
         return list(self._held)
+
+    def _delete(self, invocation_id: InvocationId, file: SpoolFile) -> bool:
+        try:
+            file.delete()
+        except OSError:
+            self._held.add(invocation_id)
+            return False
+        return True
 
     def _file(self, invocation_id: InvocationId) -> SpoolFile:
         return SpoolFile(self._directory, f"{invocation_id}{SPOOL_SUFFIX}")
