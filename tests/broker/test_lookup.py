@@ -11,8 +11,10 @@ from affidavit.broker.contract import parse
 from affidavit.broker.contract.model import Reconcile
 from affidavit.broker.limits import Limits
 from affidavit.broker.lookup import Worth, found, names, query
+from affidavit.broker.outcome import settlement
 from affidavit.broker.signs import Answer
 from affidavit.broker.target import parse_http
+from affidavit.broker.terms import Source
 
 HEAD = """
 id = "test.lookup"
@@ -53,7 +55,9 @@ def said(of: str, status: int | None, body: Any = None, age_s: float = 3600.0) -
     if status is not None:
         answer = Answer(status, {}, body if isinstance(body, bytes) else json.dumps(body).encode())
     got = found(terms(of), VALUES, answer, age_s=age_s)
-    return str(got.worth), str(got.outcome) if got.outcome else None, str(got.retry)
+    if got.outcome is None:
+        return str(got.worth), None, "reconcile"
+    return str(got.worth), str(got.outcome), str(settlement(Source.REMOTE_QUERY, got.outcome, absent=got.absent).retry)
 
 
 def row(status: str, op: str = "op:op-1") -> dict[str, Any]:

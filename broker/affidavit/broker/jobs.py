@@ -24,7 +24,7 @@ from affidavit.broker.outcome import Invocation
 from affidavit.broker.refusal import Refused
 from affidavit.broker.signs import UNREADABLE, Answer
 from affidavit.broker.target import HttpTarget, parse_http
-from affidavit.broker.terms import InvocationId, Micros, Outcome, Retry, State
+from affidavit.broker.terms import InvocationId, Micros, State
 from affidavit.broker.vault.credentials import Credential
 from affidavit.journal import JournalPoisoned
 
@@ -61,8 +61,7 @@ def found(job: Job, answer: Answer | None) -> Finding:
     outcome = job.states.get(state)
     if outcome is None:
         return Finding(Worth.PENDING, f"its state is {state}", state=state)
-    retry = Retry.NEVER if outcome is Outcome.COMMITTED else Retry.AFTER_CORRECTION
-    return Finding(Worth.SETTLES, f"its state is {state}", outcome, retry, state)
+    return Finding(Worth.SETTLES, f"its state is {state}", outcome, state)
 
 
 class Jobs:

@@ -18,7 +18,7 @@ from affidavit.broker.contract.model import Reconcile, Row, Template
 from affidavit.broker.contract.pointer import MISSING, find, same
 from affidavit.broker.signs import Answer
 from affidavit.broker.target import HttpTarget
-from affidavit.broker.terms import Outcome, Retry
+from affidavit.broker.terms import Outcome
 
 SHOWN_MAX = 80
 
@@ -54,15 +54,16 @@ class Worth(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What one look-up proves. `outcome` and `retry` only where it settles; `answer` is for a person."""
+    """What one look-up proves. `outcome` only where it settles; `answer` is for a person."""
 
     worth: Worth
     answer: str
     outcome: Outcome | None = None
-    retry: Retry = Retry.RECONCILE
     state: str | None = None
     count: int = 0
     """How many were found, where several were."""
+    absent: bool = False
+    """It settles by what was not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +119,7 @@ def pushed(terms: Reconcile, stdin: Mapping[str, Any] | None, answer: Answer | N
         return Finding(Worth.FAILED, "what the push asked for was not read to its end")
     updates = [push.Update(*each) for each in named]
     if all(push.where(each, refs) == each.new for each in updates):
-        return Finding(Worth.SETTLES, "every ref is where the push wanted it", Outcome.COMMITTED, Retry.NEVER)
+        return Finding(Worth.SETTLES, "every ref is where the push wanted it", Outcome.COMMITTED)
     if all(push.where(each, refs) == each.old for each in updates):
         return _absent(terms, age_s)
     away = next(each for each in updates if push.where(each, refs) != each.new)
@@ -160,14 +161,14 @@ def _is_ours(where: Row, values: Mapping[str, str], row: Any) -> bool:
 
 def _state(terms: Reconcile, row: Any) -> Finding:
     if terms.state is None:
-        return Finding(Worth.SETTLES, "it is there", Outcome.COMMITTED, Retry.NEVER)
+        return Finding(Worth.SETTLES, "it is there", Outcome.COMMITTED)
     value = find(row, terms.state)
     shown = "missing" if value is MISSING else json.dumps(value)[:SHOWN_MAX]
     state, said = (value if isinstance(value, str) else shown)[:SHOWN_MAX], f"its state is {shown}"
     if any(same(value, word) for word in terms.committed):
-        return Finding(Worth.SETTLES, said, Outcome.COMMITTED, Retry.NEVER, state)
+        return Finding(Worth.SETTLES, said, Outcome.COMMITTED, state)
     if any(same(value, word) for word in terms.rejected):
-        return Finding(Worth.SETTLES, said, Outcome.REJECTED, Retry.AFTER_CORRECTION, state)
+        return Finding(Worth.SETTLES, said, Outcome.REJECTED, state)
     if any(same(value, word) for word in terms.pending):
         return Finding(Worth.PENDING, said, state=state)
     return Finding(Worth.OTHER, said, state=state)
@@ -179,4 +180,4 @@ def _absent(terms: Reconcile, age_s: float) -> Finding:
         return Finding(Worth.ABSENT, "it is not there, which the contract takes for no proof")
     if age_s < absent.after_s:
         return Finding(Worth.ABSENT, f"it is not there, {max(0.0, age_s):.0f} s after the dispatch: too early to count")
-    return Finding(Worth.SETTLES, "it is not there", Outcome.REJECTED, Retry.BACKOFF)
+    return Finding(Worth.SETTLES, "it is not there", Outcome.REJECTED, absent=True)

@@ -20,18 +20,16 @@ from affidavit.broker.contract import ContractRefused
 from affidavit.broker.core import Core
 from affidavit.broker.envelope import BodyView, envelope
 from affidavit.broker.moment import rfc3339
-from affidavit.broker.outcome import IllegalMove, Invocation
+from affidavit.broker.outcome import IllegalMove, Invocation, settlement
 from affidavit.broker.passphrase import GateFull, PassphraseGate
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.secret import overwrite
 from affidavit.broker.settings import SETTINGS, SettingRefused, format_value, parse_value
 from affidavit.broker.terms import (
     ApprovalMode,
-    Code,
     InvocationId,
     Kind,
     Outcome,
-    Retry,
     Source,
     State,
 )
@@ -607,11 +605,11 @@ def _settlement(
         raise OperatorRefused("invalid", f"The note is longer than {NOTE_MAX} characters.", field="note")
     if reference is not None and len(reference) > REFERENCE_MAX:
         raise OperatorRefused("invalid", f"The reference is longer than {REFERENCE_MAX} characters.", field="reference")
-    retry = Retry.NEVER if outcome == Outcome.COMMITTED else Retry.AFTER_CORRECTION
+    verdict = settlement(Source.OPERATOR_ATTESTED, Outcome(outcome))
     return ev.OutcomeSettled(
-        Outcome(outcome),
-        Code.SETTLED_BY_OPERATOR,
-        retry,
+        verdict.outcome,
+        verdict.code,
+        verdict.retry,
         Source.OPERATOR_ATTESTED,
         item=item,
         note=note,

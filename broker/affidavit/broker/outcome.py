@@ -1114,6 +1114,23 @@ def unknown_event(verdict: Verdict, observed: str | None = None, **found: Any) -
     )
 
 
+# -- settlement by later evidence (section 5); a late answer is judged as any answer is
+
+SETTLEMENTS: dict[tuple[Source, Outcome], tuple[Code, Retry]] = {
+    (Source.REMOTE_QUERY, Outcome.COMMITTED): (Code.SETTLED_BY_QUERY, Retry.NEVER),
+    (Source.REMOTE_QUERY, Outcome.REJECTED): (Code.SETTLED_BY_QUERY, Retry.AFTER_CORRECTION),
+    (Source.OPERATOR_ATTESTED, Outcome.COMMITTED): (Code.SETTLED_BY_OPERATOR, Retry.NEVER),
+    (Source.OPERATOR_ATTESTED, Outcome.REJECTED): (Code.SETTLED_BY_OPERATOR, Retry.AFTER_CORRECTION),
+}
+
+
+def settlement(source: Source, outcome: Outcome, *, absent: bool = False) -> Verdict:
+    """The verdict that a query or an attestation brings. `absent`: the query found nothing, which the contract takes for
+    a refusal; a new invocation of the same operation may then follow."""
+    code, retry = SETTLEMENTS[(source, outcome)]
+    return Verdict(Phase.REMOTE_EXECUTION, outcome, code, Retry.BACKOFF if absent else retry)
+
+
 # -- delivery (section 4); the outcome of what is recorded stays
 
 RESULT_EXPIRED = (Phase.RESULT_DELIVERY, Code.RESULT_EXPIRED, Retry.NEVER)

@@ -18,14 +18,14 @@ from affidavit.broker.contract.model import RESULT_NAME, HttpMatch, Reconcile
 from affidavit.broker.contract.pointer import MISSING, NotJson, find, load_json
 from affidavit.broker.errands import CommandErrand, Errand, Ran, reach
 from affidavit.broker.lookup import Finding, Worth, command, found, names, pauses, pushed, query
-from affidavit.broker.outcome import IllegalMove, Invocation
+from affidavit.broker.outcome import IllegalMove, Invocation, settlement
 from affidavit.broker.push import FLUSH, refs_command
 from affidavit.broker.refusal import Refused
 from affidavit.broker.results import ResultUnreadable
 from affidavit.broker.signs import READ_MAX
 from affidavit.broker.ssh_admission import way_to
 from affidavit.broker.target import parse_http
-from affidavit.broker.terms import Code, Micros, OperationId, Outcome, Retry, Source, State
+from affidavit.broker.terms import Micros, OperationId, Outcome, Retry, Source, State
 from affidavit.journal import JournalPoisoned
 
 if TYPE_CHECKING:
@@ -233,10 +233,11 @@ class Reconciler:
                 core.projection.record(inv.invocation_id, looked)
                 return
             core.engine.dispute(inv, f"a look-up says {finding.outcome}")
+        verdict = settlement(Source.REMOTE_QUERY, finding.outcome, absent=finding.absent)
         settled = ev.OutcomeSettled(
-            finding.outcome,
-            Code.SETTLED_BY_QUERY,
-            finding.retry,
+            verdict.outcome,
+            verdict.code,
+            verdict.retry,
             Source.REMOTE_QUERY,
             lookup=looked.invocation,
             answer=looked.answer,
