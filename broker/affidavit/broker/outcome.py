@@ -1125,8 +1125,11 @@ SETTLEMENTS: dict[tuple[Source, Outcome], tuple[Code, Retry]] = {
 
 
 def settlement(source: Source, outcome: Outcome, *, absent: bool = False) -> Verdict:
-    """The verdict that a query or an attestation brings. `absent`: the query found nothing, which the contract takes for
-    a refusal; a new invocation of the same operation may then follow."""
+    """The verdict that a query or an attestation brings.
+
+    `absent`: the query found nothing, which the contract takes for a refusal; a new invocation of the operation may
+    follow.
+    """
     code, retry = SETTLEMENTS[(source, outcome)]
     return Verdict(Phase.REMOTE_EXECUTION, outcome, code, Retry.BACKOFF if absent else retry)
 
