@@ -761,3 +761,24 @@ async def test_a_card_says_how_long_it_lives_on_a_screen(world: Any) -> None:
     assert 45 * SECOND <= shown.expires_at - now < 60 * SECOND
     await world.deny()
     await call
+
+
+async def test_a_row_names_what_was_asked_for_as_the_envelope_does(world: Any) -> None:
+    """Also of a request that was refused; sealed is only what the lock seals."""
+    session = world.session()
+    refused = await world.call(session, credential="unheard-of")
+    unread = await world.call(session, url="ftp://api.example.com/")
+    asked = {"kind": "http", "method": "POST", "url": "https://api.example.com/v1/things"}
+    assert refused["evidence"]["target"] == asked
+
+    async def rows() -> dict[str, tuple[Any, bool]]:
+        page = await world.broker.agent.action_list(
+            session, scope="all", outcome=None, state=None, limit=10, before=None
+        )
+        return {row["invocation_id"]: (row["target"], row["sealed"]) for row in page["rows"]}
+
+    listed = await rows()
+    assert listed[refused["invocation_id"]] == (asked, False)
+    assert listed[unread["invocation_id"]] == (None, False)
+    await world.broker.operator.lock(why="test")
+    assert set((await rows()).values()) == {(None, True)}

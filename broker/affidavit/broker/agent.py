@@ -23,7 +23,7 @@ from affidavit.broker.bound import SshBound
 from affidavit.broker.card import CardEnd
 from affidavit.broker.contract import explain
 from affidavit.broker.core import Core, shown_state
-from affidavit.broker.envelope import BodyView, envelope
+from affidavit.broker.envelope import BodyView, envelope, target_of
 from affidavit.broker.launch import agent_name, asked, launch
 from affidavit.broker.live import Live
 from affidavit.broker.moment import new_invocation_id, new_operation_id, rfc3339
@@ -662,7 +662,8 @@ async def list_actions(
                     "outcome": str(inv.outcome),
                     "code": str(code_now(inv, operation)),
                     "retry": str(retry_now(inv, operation, core.now_of(operation))),
-                    "target": dict(inv.target) if inv.target is not None else None,
+                    "target": target_of(inv),
+                    "sealed": inv.partial,
                 }
             )
             if len(rows) == limit:

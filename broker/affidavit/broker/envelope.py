@@ -158,7 +158,7 @@ def _evidence(inv: Invocation, operation: Operation, now: Micros, retry: str, vi
             "by": by,
             "invocations": [m.invocation_id for m in operation.members],
         },
-        "target": dict(inv.target) if inv.target is not None else _asked_target(inv),
+        "target": target_of(inv),
         "times": {
             "accepted": rfc3339(inv.accepted_at),
             "dispatched": rfc3339(inv.dispatched_at),
@@ -244,7 +244,10 @@ def _items(inv: Invocation) -> list[dict[str, Any]] | None:
     return [{"key": item.key, "outcome": str(item.outcome), "evidence": item.evidence} for item in inv.items]
 
 
-def _asked_target(inv: Invocation) -> dict[str, Any] | None:
+def target_of(inv: Invocation) -> dict[str, Any] | None:
+    """What is bound as the target, or of what was refused before that, what was asked for; None where none is told."""
+    if inv.target is not None:
+        return dict(inv.target)
     if "command" in inv.asked:
         return {"kind": "ssh", "host": inv.asked.get("host"), "command": inv.asked["command"]}
     if "url" not in inv.asked:

@@ -187,6 +187,19 @@ def test_show_tells_of_look_ups_jobs_and_items(cli: Cli, broker: ScriptedBroker)
     ]
 
 
+@pytest.mark.parametrize("verb", ["show", "wait", "retry"])
+def test_a_command_is_told_as_the_target(cli: Cli, broker: ScriptedBroker, verb: str) -> None:
+    target = {"kind": "ssh", "host": "web", "command": "release 7"}
+    told = failed({**UNKNOWN, "evidence": {**UNKNOWN["evidence"], "target": target}})
+    broker.answers(f"action.{'get' if verb == 'show' else verb}", told)
+    assert "Target:       web release 7" in cli("action", verb, ACT).text.splitlines()
+
+
+def test_a_target_that_is_not_told_has_no_line(cli: Cli, broker: ScriptedBroker) -> None:
+    broker.answers("action.get", failed({**UNKNOWN, "evidence": {**UNKNOWN["evidence"], "target": None}}))
+    assert "Target:" not in cli("action", "show", ACT).text
+
+
 @pytest.mark.parametrize(
     ("led", "told"),
     [
@@ -213,13 +226,21 @@ def test_list_asks_what_was_asked_and_names_the_next_page(cli: Cli, broker: Scri
     row = {"invocation_id": ACT, "operation_id": "op_1", "at": "2026-11-30T14:32:07Z", "state": None, "phase": "x",
            "outcome": "unknown", "code": "REMOTE_DEADLINE", "retry": "reconcile",
            "target": {"method": "POST", "url": "https://a.example/"}}  # fmt: skip
-    rows = [row, {**row, "state": "running", "target": None}]
+    command = {"kind": "ssh", "host": "web", "command": "uptime"}
+    rows = [
+        {**row, "sealed": False},
+        {**row, "state": "running", "target": None, "sealed": True},
+        {**row, "target": None, "sealed": False},
+        {**row, "target": command, "sealed": False},
+    ]
     broker.answers("action.list", {"result": {"rows": rows, "before": "c1"}}, {"result": {"rows": [], "before": None}})
     ran = cli("action", "list", "--scope", "all", "--outcome", "unknown", "--limit", "2", "--before", "c0")
     assert ran.status == 0
     assert broker.asked("action.list") == [{"scope": "all", "outcome": "unknown", "limit": 2, "before": "c0"}]
-    _, first, second, more = ran.text.splitlines()
+    _, first, second, third, fourth, more = ran.text.splitlines()
     assert first == f"{ACT}  2026-11-30 14:32:07  unknown  REMOTE_DEADLINE  look first  POST https://a.example/"
     assert second.endswith("pending  REMOTE_DEADLINE  look first  sealed")
+    assert third.endswith("look first  -")
+    assert fourth.endswith("look first  web uptime")
     assert more == "More: affidavit action list --before c1"
     assert cli("action", "list").text.startswith("No actions.")

@@ -145,14 +145,13 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
     """One action for a person: the verdict first, then what it rests on, then its records."""
     yield from words.verdict(envelope)
     evidence = envelope.get("evidence") or {}
-    target = evidence.get("target") or {}
     times = evidence.get("times") or {}
     authorization = evidence.get("authorization") or {}
     settled = envelope.get("settled") or {}
     facts = (
         ("Action", envelope["invocation_id"]),
         ("Operation", envelope.get("operation_id")),
-        ("Target", " ".join(str(target[part]) for part in ("method", "url") if target.get(part))),
+        ("Target", shown_target(evidence.get("target"))),
         ("Accepted", words.clock(times.get("accepted")) if times.get("accepted") else None),
         ("Dispatched", dispatched(evidence)),
         ("Settled", words.clock(times.get("settled")) if times.get("settled") else None),
@@ -259,7 +258,7 @@ def page_lines(page: Mapping[str, Any]) -> Iterator[str]:
             "pending" if row["state"] else words.OUTCOME.get(row["outcome"], escape(row["outcome"])),
             escape(row["code"]),
             words.RETRY.get(row["retry"], escape(row["retry"])),
-            escape(shown_target(row["target"])),
+            escape(shown_target(row["target"]) or ("sealed" if row["sealed"] else "-")),
         )
         for row in page["rows"]
     ]
@@ -268,8 +267,6 @@ def page_lines(page: Mapping[str, Any]) -> Iterator[str]:
         yield f"More: affidavit action list --before {escape(page['before'])}"
 
 
-def shown_target(target: object) -> str:
-    """A row's target; sealed while the vault is locked."""
-    if isinstance(target, Mapping):
-        return " ".join(str(target[part]) for part in ("method", "url", "host", "command") if target.get(part))
-    return "sealed" if target is None else str(target)
+def shown_target(target: Mapping[str, Any] | None) -> str:
+    """The target of an envelope or a row, not escaped; empty where none is told."""
+    return " ".join(str(target[part]) for part in ("method", "url", "host", "command") if target and target.get(part))
