@@ -556,7 +556,7 @@ def test_a_vault_that_cannot_be_read_whole_shows_nothing(vault: Vault, monkeypat
         raise Conflict("no", "no")
 
     vault.lock()
-    monkeypatch.setattr(vault.proxy, "load", broken)
+    monkeypatch.setattr(vault.proxy.snapshot, "load", broken)
     with pytest.raises(Conflict):
         vault.unlock(bytearray(b"correct horse"))
     assert vault.state is VaultState.LOCKED

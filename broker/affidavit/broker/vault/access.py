@@ -15,5 +15,8 @@ class Access(Protocol):
 
     def read(self, work: Callable[[Connection], T]) -> T: ...
 
-    def write(self, work: Callable[[Connection], T]) -> T:
-        """In one transaction: committed and on the disk when this returns, and undone if `work` raises."""
+    def write(self, work: Callable[[Connection], T], took: Callable[[T], None] | None = None) -> T:
+        """In one transaction: committed and on the disk when this returns, and undone if `work` raises.
+
+        `took` is called with the result after the commit, in the same turn.
+        """

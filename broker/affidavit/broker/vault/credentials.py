@@ -14,14 +14,14 @@ import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NewType, TypeVar
+from typing import Any, NewType
 
 from affidavit.broker.contract.pattern import BadPattern, HostPattern, UrlPattern
 from affidavit.broker.fingerprint import digest
 from affidavit.broker.secret import Secret, overwrite
 from affidavit.broker.terms import ApprovalMode, Micros
 from affidavit.broker.vault.access import Access
-from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown
 from affidavit.broker.vault.kinds import (
     SSH_KINDS,
     CredentialKind,
@@ -34,9 +34,8 @@ from affidavit.broker.vault.kinds import (
     renewed_certificate,
     stored,
 )
+from affidavit.broker.vault.snapshot import Snapshot
 from affidavit.journal.sqlcipher import Connection
-
-T = TypeVar("T")
 
 CredentialId = NewType("CredentialId", str)
 """`cred_` and 16 hex digits; it names this credential until it is removed, and no other after it."""
@@ -239,13 +238,11 @@ class Credentials:
     def __init__(self, access: Access, now: Callable[[], Micros]) -> None:
         self._access = access
         self._now = now
-        self._all: tuple[Credential, ...] | None = None
+        self.snapshot = Snapshot(access, _select_all)
 
     def list(self) -> tuple[Credential, ...]:
         """Every credential, by name."""
-        if (snapshot := self._all) is None:
-            raise VaultLocked
-        return snapshot
+        return self.snapshot.get()
 
     def named(self, name: str) -> Credential:
         """NotKnown if there is none."""
@@ -270,7 +267,7 @@ class Credentials:
             asked = checked(new, self._now())
             credential = replace(asked, options=fitted(asked.options, value, passphrase))
             found = cautions(credential, value)
-            self._change(lambda database: _insert(database, credential, value, passphrase))
+            self.snapshot.change(lambda database: _insert(database, credential, value, passphrase))
             return Added(credential, found)
         finally:
             _forget(value, passphrase)
@@ -287,7 +284,7 @@ class Credentials:
             old, now = self.named(name), self._now()
             # Outside the transaction: an SSH key may ask for a second of derivation.
             options = fitted(renewed_certificate(old.options, certificate, now), value, passphrase)
-            credential = self._change(lambda database: _rotate(database, old, options, value, passphrase, now))
+            credential = self.snapshot.change(lambda database: _rotate(database, old, options, value, passphrase, now))
             return Added(credential, cautions(credential, value))
         finally:
             _forget(value, passphrase)
@@ -298,13 +295,13 @@ class Credentials:
         NotKnown where this version is not the newest any more: what the operator did since then stands.
         """
         try:
-            return self._change(lambda database: _renew(database, credential_id, version, value, self._now()))
+            return self.snapshot.change(lambda database: _renew(database, credential_id, version, value, self._now()))
         finally:
             overwrite(value)
 
     def remove(self, name: str) -> Credential:
         """Remove a credential with all its versions; gives what was removed. Conflict while proxy or host uses it."""
-        return self._change(lambda database: _remove(database, name))
+        return self.snapshot.change(lambda database: _remove(database, name))
 
     def secret(self, credential_id: CredentialId, version: int) -> Secret:
         """The secret of this version, which the caller owns and wipes. NotKnown if a newer one took its place."""
@@ -313,23 +310,6 @@ class Credentials:
     def passphrase(self, credential_id: CredentialId, version: int) -> Secret | None:
         """The passphrase of this version's key file, which the caller owns and wipes; None if it needs none."""
         return self._access.read(lambda database: _select_passphrase(database, credential_id, version))
-
-    def load(self, database: Connection) -> None:
-        """For the vault, when it opens: take the snapshot."""
-        self._all = _select_all(database)
-
-    def unload(self) -> None:
-        """For the vault, when it locks."""
-        self._all = None
-
-    def _change(self, work: Callable[[Connection], T]) -> T:
-        def change(database: Connection) -> tuple[T, tuple[Credential, ...]]:
-            return work(database), _select_all(database)
-
-        result, snapshot = self._access.write(change)
-        if self._all is not None:
-            self._all = snapshot
-        return result
 
 
 def _forget(value: bytearray, passphrase: bytearray | None) -> None:

@@ -5,19 +5,18 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 from affidavit.broker.terms import Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.credentials import CredentialId, Credentials
-from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown
 from affidavit.broker.vault.host_edit import HostEdit, edited
 from affidavit.broker.vault.host_entry import HostEntry, HostKeyPolicy, NewHost, checked
 from affidavit.broker.vault.host_import import Imported, planned
+from affidavit.broker.vault.snapshot import Snapshot
 from affidavit.broker.wire.ssh.port import HostKey
 from affidavit.journal.sqlcipher import Connection
-
-T = TypeVar("T")
 
 HOSTS_MAX = 1000
 
@@ -47,16 +46,13 @@ class Hosts:
     """
 
     def __init__(self, access: Access, credentials: Credentials, now: Callable[[], Micros]) -> None:
-        self._access = access
         self._credentials = credentials
         self._now = now
-        self._all: tuple[HostEntry, ...] | None = None
+        self.snapshot = Snapshot(access, _select_all)
 
     def list(self) -> tuple[HostEntry, ...]:
         """Every entry, by name."""
-        if (snapshot := self._all) is None:
-            raise VaultLocked
-        return snapshot
+        return self.snapshot.get()
 
     def named(self, name: str) -> HostEntry:
         """NotKnown if there is none."""
@@ -74,11 +70,11 @@ class Hosts:
             _insert(database, entry)
             return entry
 
-        return self._change(insert)
+        return self.snapshot.change(insert)
 
     def remove(self, name: str) -> HostEntry:
         """Remove a host; gives what was removed. NotKnown; Conflict while others are reached through it."""
-        return self._change(lambda database: _remove(database, name))
+        return self.snapshot.change(lambda database: _remove(database, name))
 
     def edit(self, name: str, edit: HostEdit) -> tuple[HostEntry, HostEntry]:
         """Change a host; gives what it was and what it is. NotKnown, Invalid or Conflict with the field."""
@@ -90,7 +86,7 @@ class Hosts:
             _update(database, after)
             return before, after
 
-        return self._change(change)
+        return self.snapshot.change(change)
 
     def pin(self, entry: HostEntry, key: HostKey) -> HostEntry:
         """Pin the key of a new host that a person accepted; one that is pinned already changes nothing.
@@ -98,7 +94,7 @@ class Hosts:
         NotKnown; Conflict where the entry is another than the one given, or may not learn it: another key is pinned, it
         is strict, the key was revoked.
         """
-        return self._change(lambda database: _pin(database, entry, key))
+        return self.snapshot.change(lambda database: _pin(database, entry, key))
 
     def import_file(self, text: str, *, credential: str | None = None, user: str | None = None) -> Imported:
         """Take what can be taken from a `known_hosts` or `ssh_config`: all of the plan, or nothing.
@@ -115,24 +111,7 @@ class Hosts:
                 _update(database, after)
             return plan
 
-        return self._change(take)
-
-    def load(self, database: Connection) -> None:
-        """For the vault, when it opens: take the snapshot."""
-        self._all = _select_all(database)
-
-    def unload(self) -> None:
-        """For the vault, when it locks."""
-        self._all = None
-
-    def _change(self, work: Callable[[Connection], T]) -> T:
-        def change(database: Connection) -> tuple[T, tuple[HostEntry, ...]]:
-            return work(database), _select_all(database)
-
-        result, snapshot = self._access.write(change)
-        if self._all is not None:
-            self._all = snapshot
-        return result
+        return self.snapshot.change(take)
 
 
 def _insert(database: Connection, entry: HostEntry) -> None:

@@ -20,8 +20,9 @@ from affidavit.broker.target import HttpTarget, parse_http
 from affidavit.broker.terms import Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.credentials import CredentialId
-from affidavit.broker.vault.errors import Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.errors import Invalid, NotKnown
 from affidavit.broker.vault.kinds import CredentialKind
+from affidavit.broker.vault.snapshot import Snapshot
 from affidavit.journal.sqlcipher import Connection
 
 NO_PROXY_MAX = 256
@@ -154,16 +155,12 @@ class ProxySetting:
     """
 
     def __init__(self, access: Access, now: Callable[[], Micros]) -> None:
-        self._access = access
         self._now = now
-        self._loaded = False
-        self._proxy: Proxy | None = None
+        self.snapshot = Snapshot(access, _select)
 
     def get(self) -> Proxy | None:
         """The proxy, or None for direct connections."""
-        if not self._loaded:
-            raise VaultLocked
-        return self._proxy
+        return self.snapshot.get()
 
     def set(
         self, url: str, *, credential: str | None, no_proxy: tuple[str, ...], trusted: bool
@@ -177,9 +174,7 @@ class ProxySetting:
             _replace(database, proxy)
             return before, proxy
 
-        before, proxy = self._access.write(change)
-        self._took(proxy)
-        return before, proxy
+        return self.snapshot.change(change)
 
     def off(self) -> Proxy | None:
         """Connect directly from now on; gives the proxy before, if there was one."""
@@ -189,23 +184,7 @@ class ProxySetting:
             _replace(database, None)
             return before
 
-        before = self._access.write(change)
-        self._took(None)
-        return before
-
-    def load(self, database: Connection) -> None:
-        """For the vault, when it opens: take the snapshot."""
-        self._proxy = _select(database)
-        self._loaded = True
-
-    def unload(self) -> None:
-        """For the vault, when it locks."""
-        self._loaded = False
-        self._proxy = None
-
-    def _took(self, proxy: Proxy | None) -> None:
-        if self._loaded:
-            self._proxy = proxy
+        return self.snapshot.change(change)
 
 
 def _credential(database: Connection, name: str) -> CredentialId:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from affidavit.broker.contract.pattern import BadPattern, UrlPattern
 from affidavit.broker.fingerprint import digest
@@ -18,10 +18,9 @@ from affidavit.broker.terms import Micros
 from affidavit.broker.vault.access import Access
 from affidavit.broker.vault.certificates import BadCertificate, chain, check_authority, not_after, pem, subject
 from affidavit.broker.vault.credentials import NAME, TARGETS_MAX
-from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown, VaultLocked
+from affidavit.broker.vault.errors import Conflict, Invalid, NotKnown
+from affidavit.broker.vault.snapshot import Snapshot
 from affidavit.journal.sqlcipher import Connection
-
-T = TypeVar("T")
 
 ANCHORS_MAX = 100
 
@@ -113,42 +112,22 @@ class TrustAnchors:
     """
 
     def __init__(self, access: Access, now: Callable[[], Micros]) -> None:
-        self._access = access
         self._now = now
-        self._all: tuple[Anchor, ...] | None = None
+        self.snapshot = Snapshot(access, _select_all)
 
     def list(self) -> tuple[Anchor, ...]:
         """Every anchor, by name."""
-        if (snapshot := self._all) is None:
-            raise VaultLocked
-        return snapshot
+        return self.snapshot.get()
 
     def add(self, name: str, ca: str, targets: tuple[str, ...]) -> Anchor:
         """Trust the authorities of a PEM file for these targets. Invalid or Conflict with the field."""
         anchor = checked(name, ca, targets, self._now())
-        self._change(lambda database: _insert(database, anchor))
+        self.snapshot.change(lambda database: _insert(database, anchor))
         return anchor
 
     def remove(self, name: str) -> Anchor:
         """Trust no longer; gives what was removed. NotKnown."""
-        return self._change(lambda database: _remove(database, name))
-
-    def load(self, database: Connection) -> None:
-        """For the vault, when it opens: take the snapshot."""
-        self._all = _select_all(database)
-
-    def unload(self) -> None:
-        """For the vault, when it locks."""
-        self._all = None
-
-    def _change(self, work: Callable[[Connection], T]) -> T:
-        def change(database: Connection) -> tuple[T, tuple[Anchor, ...]]:
-            return work(database), _select_all(database)
-
-        result, snapshot = self._access.write(change)
-        if self._all is not None:
-            self._all = snapshot
-        return result
+        return self.snapshot.change(lambda database: _remove(database, name))
 
 
 def _insert(database: Connection, anchor: Anchor) -> None:

@@ -104,7 +104,7 @@ class Vault:
         self.trust = TrustAnchors(self, now)
         self.proxy = ProxySetting(self, now)
         self.hosts = Hosts(self, self.credentials, now)
-        self._snapshots = (self.credentials, self.trust, self.proxy, self.hosts)
+        self._snapshots = tuple(part.snapshot for part in (self.credentials, self.trust, self.proxy, self.hosts))
 
     @classmethod
     def create(
@@ -215,9 +215,16 @@ class Vault:
                 raise VaultLocked
             return _translated(work, self._open.database)
 
-    def write(self, work: Callable[[Connection], T]) -> T:
+    def write(self, work: Callable[[Connection], T], took: Callable[[T], None] | None = None) -> T:
         """One transaction, for the parts of the vault (`access.Access`)."""
-        return self.read(lambda database: _in_transaction(work, database))
+
+        def turn(database: Connection) -> T:
+            result = _in_transaction(work, database)
+            if took is not None:
+                took(result)
+            return result
+
+        return self.read(turn)
 
     def _create(
         self, passphrase: bytearray, secret: Secret, kdf: KdfParams, mode: DeviceMode, item: str | None, now: Micros
@@ -254,8 +261,8 @@ class Vault:
     def _publish(self, opened: _Open) -> None:
         """Become ready, under `_guard`: the last step that can fail comes first."""
         try:
-            for part in self._snapshots:
-                _translated(part.load, opened.database)
+            for snapshot in self._snapshots:
+                _translated(snapshot.load, opened.database)
         except BaseException:
             self._unload()
             opened.database.close()
@@ -263,8 +270,8 @@ class Vault:
         self._open = opened
 
     def _unload(self) -> None:
-        for part in self._snapshots:
-            part.unload()
+        for snapshot in self._snapshots:
+            snapshot.unload()
 
     def _prove(self, passphrase: bytearray) -> _Open | None:
         """None if the passphrase fits the head that opened the vault; else open the database with its key."""
