@@ -3,6 +3,10 @@
 from datetime import UTC, datetime
 
 import pytest
+from botocore.auth import S3SigV4Auth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
+from botocore.utils import percent_encode
 
 from affidavit.broker.fingerprint import HttpDispatch
 from affidavit.broker.sigv4 import signed
@@ -115,6 +119,16 @@ BUCKET = "https://examplebucket.s3.amazonaws.com"
             id="put object",
         ),
         pytest.param(
+            dispatch(
+                "PUT",
+                f"{BUCKET}/test$file.text",
+                (("Date", "Fri, 24 May 2013 00:00:00 GMT"), ("x-amz-storage-class", "REDUCED_REDUNDANCY")),
+                b"Welcome to Amazon S3.",
+            ),
+            "98ad721746da40c64f1a55b78f14c238d841ea1380cd77a1b5971af0ece108bd",
+            id="put object, its name written plainly",
+        ),
+        pytest.param(
             dispatch("GET", f"{BUCKET}/?lifecycle"),
             "fea454ca298b7da1c68078a5d1bdbfbbe0d65c699e0f91ac7a200a0136783543",
             id="get bucket lifecycle",
@@ -174,3 +188,41 @@ def test_a_query_is_signed_as_the_target_will_spell_it(written: str, canonical: 
         signed(SUITE, SUITE_KEY, dispatch("GET", f"{HOST}/?{query}"), SUITE_AT) for query in (written, canonical)
     )
     assert signature_of(first) == signature_of(second)
+
+
+def by_botocore(path: str) -> str:
+    """The signature of a GET of this path, by its own signer as a client of S3 drives it."""
+    request = AWSRequest("GET", BUCKET + path, headers={"Host": "examplebucket.s3.amazonaws.com"}, data=b"")
+    request.context["timestamp"] = "20130524T000000Z"
+    signer = S3SigV4Auth(Credentials(S3.access_key, S3_KEY), "s3", "us-east-1")
+    request.headers["X-Amz-Date"] = "20130524T000000Z"
+    request.headers["X-Amz-Content-SHA256"] = signer.payload(request)
+    return str(signer.signature(signer.string_to_sign(request, signer.canonical_request(request)), request))
+
+
+@pytest.mark.parametrize(
+    ("written", "key"),
+    [
+        ("/a(1).txt", "a(1).txt"),
+        ("/a+b", "a+b"),
+        ("/user@example.com", "user@example.com"),
+        ("/year=2026/month=11", "year=2026/month=11"),
+        ("/a,b:c;d!e*f'g&h", "a,b:c;d!e*f'g&h"),
+        ("/a%20b", "a b"),
+        ("/%C3%A9~-_.", "\u00e9~-_."),
+        ("/a//b/", "a//b/"),
+        ("/100%25", "100%"),
+    ],
+)
+def test_a_path_of_s3_is_signed_as_its_clients_spell_it(written: str, key: str) -> None:
+    spelt = "/" + percent_encode(key, safe="/~")
+    for path in (written, spelt):
+        headers = signed(S3, S3_KEY, dispatch("GET", BUCKET + path), at(2013, 5, 24))
+        assert signature_of(headers) == by_botocore(spelt)
+
+
+def test_an_encoded_slash_of_s3_stays_in_its_segment() -> None:
+    for path in ("/a%2Fb", "/a%2fb"):
+        assert signature_of(signed(S3, S3_KEY, dispatch("GET", BUCKET + path), at(2013, 5, 24))) == by_botocore(
+            "/a%2Fb"
+        )

@@ -26,7 +26,7 @@ HEADERS = ("authorization", "x-amz-date", "x-amz-content-sha256", "x-amz-securit
 """What an agent may not set beside such a credential, in lower case."""
 
 _S3 = frozenset({"s3", "s3-object-lambda", "s3-outposts", "s3express"})
-"""Services that sign the path as it is and want the body's hash in a header."""
+"""Services that sign the path's segments encoded once, the others twice, and want the body's hash in a header."""
 
 
 def load() -> None:
@@ -39,13 +39,20 @@ def load() -> None:
 def signed(
     options: SigV4Options, secret_key: str, dispatch: HttpDispatch, at: Micros
 ) -> tuple[tuple[bytes, bytes], ...]:
-    """The headers to add, Authorization last. The target accepts them for some minutes from `at` on."""
+    """The headers to add, Authorization last. The target accepts them for some minutes from `at` on.
+
+    What is sent keeps its spelling; path and query are signed as the target spells them before it compares.
+    """
     from botocore.awsrequest import AWSRequest
 
     signer = _signer(options, secret_key)
     url, query = dispatch.url.partition("?")[::2]
-    request = AWSRequest(dispatch.method, f"{url}?{_canonical(query)}" if query else url, data=dispatch.body)
-    for name, value in (("Host", urlsplit(url).netloc), *dispatch.headers):
+    scheme, host, path = urlsplit(url)[:3]
+    if options.service in _S3:
+        path = "/".join(map(_encoded, path.split("/")))
+    asked = f"{scheme}://{host}{path}"
+    request = AWSRequest(dispatch.method, f"{asked}?{_canonical(query)}" if query else asked, data=dispatch.body)
+    for name, value in (("Host", host), *dispatch.headers):
         request.headers[name] = value
     stamp = datetime.fromtimestamp(at // SECOND, UTC).strftime("%Y%m%dT%H%M%SZ")
     request.context["timestamp"] = stamp
@@ -69,7 +76,7 @@ def _signer(options: SigV4Options, secret_key: str) -> SigV4Auth:
 
 
 def _canonical(query: str) -> str:
-    """The query as the target will spell it before it compares: each name and value encoded anew."""
+    """The query with each name and value encoded anew."""
     pairs = (pair.partition("=") for pair in query.split("&") if pair)
     return "&".join(f"{_encoded(name)}={_encoded(value)}" for name, _, value in pairs)
 
