@@ -89,6 +89,9 @@ async def test_a_refused_batch_refused_each_item(world: Any) -> None:
 
 async def test_items_are_attested_one_by_one(world: Any) -> None:
     _, got = await sent(world, results(a="created"))
+    with pytest.raises(OperatorRefused, match="no attestation") as refused:
+        await attest(world, got, "b", "committed", got["evidence"]["result_record"])
+    assert (refused.value.field, refused.value.remedy) == ("supersedes", "Leave --supersedes out.")
     first = await attest(world, got, "b")
     assert items(first) == {"a": "committed", "b": "committed", "c": "unknown"}
     assert world.facts(first)[3] == "reconcile"

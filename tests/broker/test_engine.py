@@ -556,6 +556,9 @@ async def test_an_attestation_is_added_and_corrected_by_name(world: Any) -> None
 
     with pytest.raises(OperatorRefused, match="passphrase"):
         await attest("committed", secret=b"wrong")
+    with pytest.raises(OperatorRefused, match="no attestation") as refused:
+        await attest("committed", supersedes=got["evidence"]["dispatch_record"])
+    assert (refused.value.field, refused.value.remedy) == ("supersedes", "Leave --supersedes out.")
     first = await attest("committed")
     assert world.facts(first) == ("remote_execution", "committed", "SETTLED_BY_OPERATOR", "never")
     assert first["settled"] == {"source": "operator_attested", "record": first["record"], "reference": "re_1"}

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from tests.broker.recovery import HANG_UP, answer, contract, route
 
+from affidavit.broker.api import OperatorRefused
 from affidavit.broker.contract.model import Job
 from affidavit.broker.events import JobReference
 from affidavit.broker.jobs import found, may_follow
@@ -322,15 +323,21 @@ async def test_a_poll_corrects_what_was_attested_of_a_job(
     session, got = await accepted(world)
     job = await job_of(world, session, got)
     await world.later(1)
-    await world.broker.operator.attest(
-        job["invocation_id"],
-        outcome=attested,
-        note="looked at the list of jobs",
-        reference=None,
-        item=None,
-        supersedes=None,
-        passphrase=bytearray(b"a passphrase for tests"),
-    )
+
+    async def attest(supersedes: int | None) -> None:
+        await world.broker.operator.attest(
+            job["invocation_id"],
+            outcome=attested,
+            note="looked at the list of jobs",
+            reference=None,
+            item=None,
+            supersedes=supersedes,
+            passphrase=bytearray(b"a passphrase for tests"),
+        )
+
+    with pytest.raises(OperatorRefused, match="no attestation"):
+        await attest(1)
+    await attest(None)
     world.wire.scripts["GET"] = [state("done")]
     await world.later(5)
     now = await job_of(world, session, got)

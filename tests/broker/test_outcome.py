@@ -158,6 +158,7 @@ def test_outcome_is_unknown_from_the_dispatch_record_on() -> None:
         ([*TO_LINE, UNKNOWN, ATTESTED], ATTESTED),
         ([*TO_LINE, UNKNOWN, settled(Source.REMOTE_RESPONSE)], BY_QUERY),
         ([ACCEPTED, STOPPED], DISPATCHED),
+        ([*TO_LINE, UNKNOWN], settled(Source.OPERATOR_ATTESTED, supersedes=6)),
         ([*TO_LINE, UNKNOWN, ev.LeaseTaken(1, "act_2", Micros(9))], ev.LeaseTaken(1, "act_3", Micros(9))),
     ],
 )

@@ -90,6 +90,8 @@ def test_an_items_attestation_is_corrected_by_name_and_an_answer_is_not() -> Non
         fold(inv, attested("a", Outcome.REJECTED), first=20)
     with pytest.raises(IllegalMove):
         fold(inv, attested("c"), first=20)
+    with pytest.raises(IllegalMove):
+        fold(BATCH, COMPLETE, PART, attested("b", supersedes=11))
     assert items(fold(inv, attested("b", Outcome.REJECTED, supersedes=12), first=20))["b"] == "rejected"
 
 

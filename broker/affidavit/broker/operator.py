@@ -196,6 +196,13 @@ class OperatorSide:
 
     def _not_attestable(self, inv: Invocation, attested: ev.OutcomeSettled) -> OperatorRefused:
         """Why not. What contradicts a stronger source is appended beside it, and is an alert (verdicts, section 5)."""
+        if attested.supersedes is not None and _never_attested(inv, attested.item):
+            return OperatorRefused(
+                "conflict",
+                "Its outcome is unknown: there is no attestation to correct.",
+                field="supersedes",
+                remedy="Leave --supersedes out.",
+            )
         if attested.item is not None:
             return _item_not_attestable(inv, attested.item)
         settled = inv.state is State.SETTLED and inv.source is not Source.OPERATOR_ATTESTED
@@ -616,6 +623,14 @@ def _settlement(
         reference=reference,
         supersedes=supersedes,
     )
+
+
+def _never_attested(inv: Invocation, key: str | None) -> bool:
+    """Whether a first attestation of the action, or of the item `key`, could be added."""
+    if key is None:
+        return inv.state is State.UNKNOWN or (inv.state is State.OPEN and inv.is_job)
+    unknown = [known.key for known in inv.items or () if known.outcome is Outcome.UNKNOWN]
+    return inv.state is not State.OPEN and key in unknown
 
 
 def _not_attestable(inv: Invocation) -> OperatorRefused:

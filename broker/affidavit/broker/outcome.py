@@ -389,6 +389,8 @@ def _guard(before: Invocation, event: ev.Event) -> None:
                 raise IllegalMove("OUTCOME_SETTLED of an open action that is no job")
             if before.state is State.SETTLED:
                 _guard_correction(before, event)
+            else:
+                _guard_first(event)
         case ev.LookedUp():
             if before.state is State.OPEN and Kind.JOB_OPENED not in before.seen:
                 raise IllegalMove("LOOKED_UP of an open action that is no job")
@@ -402,6 +404,12 @@ def _guard(before: Invocation, event: ev.Event) -> None:
 def _guard_definite(outcome: Outcome) -> None:
     if outcome not in (Outcome.COMMITTED, Outcome.REJECTED):
         raise IllegalMove(f"settled as {outcome}")
+
+
+def _guard_first(event: ev.OutcomeSettled) -> None:
+    """What is unknown was attested by no record that could be named."""
+    if event.supersedes is not None:
+        raise IllegalMove("there is no attestation to supersede")
 
 
 def _guard_correction(before: Invocation, event: ev.OutcomeSettled) -> None:
@@ -419,6 +427,7 @@ def _guard_item(before: Invocation, event: ev.OutcomeSettled) -> None:
     if item is None or before.state is State.OPEN:
         raise IllegalMove("there is no such item")
     if item.outcome is Outcome.UNKNOWN:
+        _guard_first(event)
         return
     if item.source is not Source.OPERATOR_ATTESTED:
         raise IllegalMove("a settled item is not undone")
