@@ -90,7 +90,7 @@ def test_the_body_is_printed_and_then_acknowledged(cli: Cli, acknowledging: Scri
     ran = cli("http", "GET", "https://api.example.com/")
     assert (ran.status, ran.out) == (0, "grün".encode())
     first, *rest = ran.err.splitlines()
-    assert re.fullmatch(r"op_[0-9a-f]{32}", first)
+    assert re.fullmatch(r"op_[0-9a-f]{24}", first)
     assert first == acknowledging.asked("http.request")[0]["operation_id"]
     assert rest == [
         "REMOTE_RESULT: committed, in remote execution; not again.",

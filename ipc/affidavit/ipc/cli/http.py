@@ -17,7 +17,7 @@ from affidavit.broker.limits import Limits
 from affidavit.ipc.cli import exits, link, output, results, words
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.refusal import Refusal, usage
-from affidavit.ipc.client import ActionFailed
+from affidavit.ipc.client import ActionFailed, new_operation_id
 
 BODY_MAX = Limits().body
 
@@ -100,10 +100,6 @@ def params_of(args: argparse.Namespace) -> dict[str, Any]:
     if args.data is not None:
         params["body_base64"] = base64.b64encode(body_of(args.data)).decode()
     return {name: value for name, value in params.items() if value is not None and value != []}
-
-
-def new_operation_id() -> str:
-    return f"op_{os.urandom(16).hex()}"
 
 
 def header(text: str) -> list[str]:

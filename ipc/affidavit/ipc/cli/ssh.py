@@ -24,9 +24,8 @@ from affidavit.broker.limits import Limits
 from affidavit.ipc.cli import exits, link, live, output, results, words
 from affidavit.ipc.cli.arguments import Parser, command, example
 from affidavit.ipc.cli.escape import escape
-from affidavit.ipc.cli.http import new_operation_id
 from affidavit.ipc.cli.refusal import Refusal, usage
-from affidavit.ipc.client import ActionFailed
+from affidavit.ipc.client import ActionFailed, new_operation_id
 
 STDIN_MAX = Limits().body
 """More input than this is streamed."""
