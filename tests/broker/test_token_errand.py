@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from affidavit.broker.card import Decision, Scope
 from affidavit.broker.limits import Limits
 from affidavit.broker.vault import VaultState
 from affidavit.broker.wire.port import Fault
@@ -113,6 +114,48 @@ async def test_a_token_that_is_refused_is_asked_for_anew(world: Any) -> None:
     again = await world.ask(session, **WRITE)
     assert world.facts(again)[1] == "committed"
     assert f"Bearer {NEXT_TOKEN}".encode() in sent(world, 3)
+
+
+async def test_a_token_that_is_refused_is_used_by_nobody_else_after_a_renewal(world: Any) -> None:
+    await added(world, refresh=True)
+    session = world.session()
+    refused = (Cross(), Sent(), Head(401), Complete())
+    world.script(granted(refresh_token=REFRESH), refused, granted(NEXT_TOKEN), OK)
+    assert world.facts(await world.ask(session, method="POST", json={"n": 1}))[1] == "rejected"
+    assert world.facts(await world.ask(session, method="POST", json={"n": 2}))[1] == "committed"
+    assert f"Bearer {NEXT_TOKEN}".encode() in sent(world, 3)
+
+
+async def waiting_over_a_renewal(world: Any) -> tuple[Any, str]:
+    """A call whose card waits, while another's token call has renewed the refresh token; and its id."""
+    await added(world, refresh=True)
+    session = world.session()
+    world.script(granted(refresh_token=REFRESH), OK, granted(NEXT_TOKEN), OK)
+    late = world.call(session, method="POST", json={"n": "late"}, wait_s=60)
+    card = await world.card()
+    first = world.call(session, method="POST", json={"n": "first"})
+    await world.cards(2)
+    (other,) = (c for c in world.broker.operator.cards() if c.invocation_id != card.invocation_id)
+    await world.broker.operator.decide(other.invocation_id, Decision(True, Scope.ONCE, tick=True))
+    assert world.facts(await first)[1] == "committed"
+    return late, card.invocation_id
+
+
+async def test_a_card_that_waits_over_a_renewal_still_does_what_it_says(world: Any) -> None:
+    late, card = await waiting_over_a_renewal(world)
+    world.broker.core.tokens.wipe()  # as when the token is over
+    await world.broker.operator.decide(card, Decision(True, Scope.ONCE, tick=True))
+    assert world.facts(await late)[1:3] == ("committed", "REMOTE_RESULT")
+    assert REFRESH.encode() in sent(world, 2)
+    assert f"Bearer {NEXT_TOKEN}".encode() in sent(world, 3)
+
+
+async def test_a_rotation_stops_what_was_approved_with_the_old_secret(world: Any) -> None:
+    late, card = await waiting_over_a_renewal(world)
+    await world.broker.operator.credential_rotate("crm", bytearray(b"other\nsecret"), bytearray(PASSPHRASE))
+    await world.broker.operator.decide(card, Decision(True, Scope.ONCE, tick=True))
+    assert world.facts(await late)[1:3] == ("not_attempted", "CREDENTIAL_MISSING")
+    assert len(world.wire.requests) == 2
 
 
 async def test_a_refresh_token_that_is_replaced_becomes_the_next_version(world: Any) -> None:

@@ -198,6 +198,57 @@ async def test_a_dropped_token_is_asked_for_anew() -> None:
     assert await world.token(which) == b"token-2"
 
 
+async def test_a_token_that_is_refused_is_dropped_for_every_version() -> None:
+    world = World(answer("token-1", refresh_token="refresh-2"), answer("token-2"), answer("token-3"))
+    which = credential(refresh=True)
+    assert await world.token(which) == b"token-1"
+    newer = replace(which, version=2)
+    world.tokens.drop(which)
+    assert await world.token(newer) == b"token-2"
+    world.tokens.drop(newer)
+    assert await world.token(which) == b"token-3"
+
+
+async def test_what_was_bound_before_its_service_renewed_it_follows() -> None:
+    renewing = [answer(f"token-{n}", refresh_token=f"refresh-{n + 1}") for n in (1, 2, 3)]
+    world = World(*renewing)
+    which = credential(refresh=True)
+    for n in (1, 2, 3):
+        assert await world.token(which) == f"token-{n}".encode()
+        world.tokens.wipe()
+    assert world.asked == [b"s3cret", b"refresh-2", b"refresh-3"]
+    assert list(world.secrets) == [("n", 4)]
+
+
+async def test_a_version_that_the_operator_took_back_gives_no_token_not_even_a_kept_one() -> None:
+    world = World(answer("token-1", refresh_token="refresh-2"), answer("token-2", refresh_token="refresh-4"))
+    which = credential(refresh=True)
+    await world.token(which)
+    rotated = replace(which, version=3)
+    world.secrets = {("n", 3): b"rotated"}
+    for version in (1, 2):
+        with pytest.raises(NotKnown):
+            await world.token(replace(which, version=version))
+    assert await world.token(rotated) == b"token-2"
+    assert world.asked == [b"s3cret", b"rotated"]
+    for version in (1, 2):
+        with pytest.raises(NotKnown):
+            await world.token(replace(which, version=version))
+    assert await world.token(rotated) == b"token-2", "its service renewed it, and it follows"
+
+
+async def test_a_rotation_during_the_call_gives_no_token_of_the_old_secret() -> None:
+    gate = asyncio.Event()
+    world = World(gate, answer("token-1"))
+    which = credential()
+    waiting = asyncio.ensure_future(world.token(which))
+    await turn()
+    world.secrets = {("n", 2): b"rotated"}
+    gate.set()
+    with pytest.raises(NotKnown):
+        await waiting
+
+
 async def test_a_wipe_forgets_and_overwrites() -> None:
     world = World(answer("token-1"), answer("token-2"))
     which = credential()

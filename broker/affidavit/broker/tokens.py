@@ -68,6 +68,14 @@ class _Held:
     """Seconds since boot."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Renewals:
+    """Versions of one credential in a row, each made of the one before by its service, in this run."""
+
+    first: int
+    newest: Credential
+
+
 class Tokens:
     """The tokens of one vault. `spawn` starts a task that the broker awaits at its end. Owned by the broker's loop."""
 
@@ -87,30 +95,36 @@ class Tokens:
         self._spawn = spawn
         self._held: dict[_Key, _Held] = {}
         self._calls: dict[_Key, asyncio.Future[Secret]] = {}
+        self._renewals: dict[CredentialId, _Renewals] = {}
         self._wipes = 0
         """Counts `wipe` calls, so that a call begun before one puts nothing back."""
 
     async def token(self, credential: Credential, cause: Bound) -> Secret:
         """A token for this credential, of kind oauth2, which the caller owns and wipes.
 
-        One call to the service serves all who wait for it. Raises Unavailable, or VaultError from `secrets`.
+        One call to the service serves all who wait for it. What was bound before its service renewed it follows the
+        renewal; what the operator has rotated or removed since gives no token, not even a kept one. Raises Unavailable,
+        or VaultError from `secrets`.
         """
-        key = _key(credential)
+        newest = self._newest(credential)
+        key = _key(newest)
         held = self._held.get(key)
         if held is not None and self._clock.boot() < held.until:
-            return held.value.copy()
-        call = self._calls.get(key)
-        if call is None:
-            call = self._calls[key] = asyncio.get_running_loop().create_future()
-            self._spawn(self._get(key, credential, cause, call))
-        # Whoever waits may be cancelled; the call goes on for the others, and for the refresh token in its answer.
-        return (await asyncio.shield(call)).copy()
+            value = held.value
+        else:
+            call = self._calls.get(key)
+            if call is None:
+                call = self._calls[key] = asyncio.get_running_loop().create_future()
+                self._spawn(self._get(key, newest, cause, call))
+            # Whoever waits may be cancelled; the call goes on for the others, and for the refresh token in its answer.
+            value = await asyncio.shield(call)
+        with self._secrets(self._newest(credential)):
+            return value.copy()
 
     def drop(self, credential: Credential) -> None:
-        """Forget this credential's token: the target refused it."""
-        held = self._held.pop(_key(credential), None)
-        if held is not None:
-            held.value.wipe()
+        """Forget this credential's tokens, of whichever version: the target refused one."""
+        for key in [key for key in self._held if key[0] == credential.credential_id]:
+            self._held.pop(key).value.wipe()
 
     async def settle(self) -> None:
         """Wait until no call is under way: before the vault locks, so that a new refresh token can be stored.
@@ -130,7 +144,7 @@ class Tokens:
     async def _get(self, key: _Key, credential: Credential, cause: Bound, call: asyncio.Future[Secret]) -> None:
         wipes = self._wipes
         try:
-            value = await self._asked(key, credential, cause)
+            value = await self._asked(credential, cause)
             if self._wipes != wipes:
                 value.wipe()
                 raise Unavailable(TokenFault(Retry.BACKOFF, "The vault was locked meanwhile."))
@@ -144,8 +158,8 @@ class Tokens:
         finally:
             del self._calls[key]
 
-    async def _asked(self, key: _Key, credential: Credential, cause: Bound) -> Secret:
-        """Call the service; keep what it gave, for the version asked for and for the one that a renewal made."""
+    async def _asked(self, credential: Credential, cause: Bound) -> Secret:
+        """Call the service; keep what it gave, for the version that a renewal made where it made one."""
         wipes = self._wipes
         with self._secrets(credential) as secret:
             answer = await self._caller.call(credential, secret, cause)
@@ -157,8 +171,7 @@ class Tokens:
             renewed = await self._renewed(credential, secret, token)
         if self._wipes == wipes:
             until = self._clock.boot() + _usable_s(token.lifetime_s)
-            for each in {key, _key(renewed)}:
-                self._hold(each, _Held(token.value.copy(), until))
+            self._hold(_key(renewed), _Held(token.value.copy(), until))
         return token.value
 
     async def _renewed(self, credential: Credential, secret: Secret, token: Token) -> Credential:
@@ -172,7 +185,18 @@ class Tokens:
             if secret.use(lambda lent: bytes(lent) == value):
                 overwrite(value)
                 return credential
-            return await self._renew(credential, value)
+            renewed = await self._renew(credential, value)
+            known = self._renewals.get(renewed.credential_id)
+            follows = known is not None and known.newest.version == credential.version
+            first = known.first if known is not None and follows else credential.version
+            self._renewals[renewed.credential_id] = _Renewals(first, renewed)
+            return renewed
+
+    def _newest(self, credential: Credential) -> Credential:
+        """The version that this run's renewals made of this one."""
+        known = self._renewals.get(credential.credential_id)
+        made = known is not None and known.first <= credential.version < known.newest.version
+        return known.newest if known is not None and made else credential
 
     def _hold(self, key: _Key, held: _Held) -> None:
         before = self._held.pop(key, None)
