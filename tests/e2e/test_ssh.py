@@ -215,3 +215,9 @@ def test_the_command_line_sends_variables_that_the_host_takes(reached: Reached) 
         check=False,
     )
     assert (ran.returncode, ran.stdout) == (0, b"seven\n"), ran.stderr
+
+
+def test_the_command_line_asks_again_without_what_the_host_refuses_and_says_so(reached: Reached) -> None:
+    ran = reached.run("-o", "SendEnv=GIT_PROTOCOL", "web", "echo got${GIT_PROTOCOL}", env={"GIT_PROTOCOL": "version=2"})
+    said = b"The host refused GIT_PROTOCOL; asking again without it, which may need another approval.\n"
+    assert (ran.returncode, ran.stdout, ran.stderr) == (0, b"got\n", said)
