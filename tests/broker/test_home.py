@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from affidavit.broker import home as home_module
 from affidavit.broker.home import (
     SOCKET_PATH_MAX,
     HomeBusy,
@@ -308,3 +309,13 @@ def test_create_private_is_whole_or_not_at_all(places: Places, monkeypatch: pyte
     with pytest.raises(OSError, match="full"):
         create_private(other, b"content")
     assert sorted(p.name for p in places.data.iterdir()) == ["file", "results"]
+
+
+def test_create_private_leaves_nothing_that_may_not_last(places: Places, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(_: Path) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(home_module, "sync_directory", failing)
+    with pytest.raises(OSError, match="Input"):
+        create_private(places.data / "file", b"content")
+    assert [p.name for p in places.data.iterdir()] == ["results"]

@@ -13,12 +13,14 @@ from affidavit.journal import (
     Blob,
     CannotUnseal,
     DatabaseExists,
+    DatabaseUnavailable,
     Journal,
     JournalClosed,
     JournalPoisoned,
     verify,
 )
 from affidavit.journal.journal import SEGMENT_RECORDS, SEGMENT_S
+from affidavit.journal.sqlcipher import dbapi2
 
 WAIT_S = 30.0
 
@@ -35,6 +37,26 @@ def test_create_is_whole_or_not_at_all(home, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == ["journal.db", "other.db"]
     with pytest.raises(ValueError, match="32 bytes"):
         Journal.create(tmp_path / "third.db", home.key, b"short")
+
+
+@pytest.mark.parametrize(
+    ("where", "error", "said"),
+    [
+        ("schema.create_schema", dbapi2.OperationalError("database or disk is full"), "disk is full|OperationalError"),
+        ("sync_directory", OSError(5, "Input/output error"), "Input/output error"),
+        ("open_database", OSError(28, "No space left on device"), "No space left"),
+    ],
+)
+def test_a_creation_that_fails_is_told_and_leaves_nothing(home, tmp_path, monkeypatch, where, error, said):
+    def failing(*_, **__):
+        raise error
+
+    with monkeypatch.context() as broken:
+        broken.setattr(f"affidavit.journal.journal.{where}", failing)
+        with pytest.raises(DatabaseUnavailable, match=said):
+            Journal.create(tmp_path / "other.db", home.key, bytes(home.private_key.public_key))
+    assert [p.name for p in tmp_path.iterdir()] == ["journal.db"]
+    Journal.create(tmp_path / "other.db", home.key, bytes(home.private_key.public_key))
 
 
 def test_files_are_for_the_owner_alone(home, journal, draft):

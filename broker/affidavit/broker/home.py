@@ -346,16 +346,17 @@ def create_private(path: Path, content: bytes) -> None:
     new = path.with_name(path.name + ".new")
     new.unlink(missing_ok=True)  # from a creation that was cut short
     file = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    made = new
     try:
         with os.fdopen(file, "wb") as opened:
             opened.write(content)
             opened.flush()
             os.fsync(opened.fileno())
-        new.rename(path)
+        made = new.rename(path)
+        sync_directory(path.parent)
     except BaseException:
-        new.unlink(missing_ok=True)
+        made.unlink(missing_ok=True)
         raise
-    sync_directory(path.parent)
 
 
 def sync_directory(directory: Path) -> None:

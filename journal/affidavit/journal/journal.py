@@ -14,13 +14,13 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from affidavit.journal import schema
 from affidavit.journal.action import Row
-from affidavit.journal.errors import DatabaseExists, JournalClosed
+from affidavit.journal.errors import DatabaseExists, DatabaseUnavailable, JournalClosed
 from affidavit.journal.files import sync_directory
 from affidavit.journal.keys import JournalKeys
 from affidavit.journal.ledger import Batch, Blob, Ledger, Standing, WallClock
@@ -28,7 +28,7 @@ from affidavit.journal.reader import Reader
 from affidavit.journal.receipt import Receipt
 from affidavit.journal.record import Draft
 from affidavit.journal.sealing import CurrentOpener
-from affidavit.journal.sqlcipher import error_name, open_database
+from affidavit.journal.sqlcipher import Error, error_name, open_database, remove_database, translate
 
 LAZY_S = 1.0
 SEGMENT_RECORDS = 1024
@@ -83,20 +83,32 @@ class Journal:
 
     @staticmethod
     def create(path: Path, key: bytes, public_key: bytes) -> None:
-        """Make an empty journal, whole or not at all. `public_key` (X25519, 32 bytes) is what it is sealed to."""
+        """Make an empty journal, whole or not at all. `public_key` (X25519, 32 bytes) is what it is sealed to.
+
+        Raises a `DatabaseError`.
+        """
         if len(public_key) != 32:
             raise ValueError("a journal's public key has 32 bytes")
         if path.exists():
             raise DatabaseExists(path)
-        unfinished = path.with_name(path.name + ".new")
-        unfinished.unlink(missing_ok=True)
-        connection = open_database(unfinished, key, create=True)
+        made = path.with_name(path.name + ".new")
         try:
-            schema.create_schema(connection, secrets.token_bytes(16), public_key)
-        finally:
-            connection.close()  # and with it the write-ahead log
-        unfinished.rename(path)
-        sync_directory(path.parent)
+            remove_database(made)
+            connection = open_database(made, key, create=True)
+            try:
+                schema.create_schema(connection, secrets.token_bytes(16), public_key)
+            finally:
+                connection.close()  # and with it the write-ahead log
+            made = made.rename(path)
+            sync_directory(path.parent)
+        except BaseException as error:
+            with suppress(OSError):
+                remove_database(made)
+            if isinstance(error, Error):
+                raise translate(path, error) from None
+            if isinstance(error, OSError):
+                raise DatabaseUnavailable(path, error.strerror or "") from None
+            raise
 
     @classmethod
     def open(cls, path: Path, key: bytes, *, clock: WallClock | None = None, lazy_s: float = LAZY_S) -> Journal:

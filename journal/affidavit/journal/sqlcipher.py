@@ -36,7 +36,18 @@ if TYPE_CHECKING:
 else:
     Connection, Error = dbapi2.Connection, dbapi2.DatabaseError
 
-__all__ = ["ALLOW", "DENY", "KEY_BYTES", "Connection", "Error", "error_name", "is_damage", "open_database", "translate"]
+__all__ = [
+    "ALLOW",
+    "DENY",
+    "KEY_BYTES",
+    "Connection",
+    "Error",
+    "error_name",
+    "is_damage",
+    "open_database",
+    "remove_database",
+    "translate",
+]
 
 KEY_BYTES = 32
 BUSY_TIMEOUT_S = 5.0
@@ -88,6 +99,12 @@ def open_database(
         connection.close()
         raise
     return connection
+
+
+def remove_database(path: Path) -> None:
+    """Remove a closed database, for one that did not come to be, and what a crash left beside it."""
+    for suffix in ("", "-wal", "-shm"):
+        path.with_name(path.name + suffix).unlink(missing_ok=True)
 
 
 def error_name(error: BaseException) -> str:

@@ -1,6 +1,7 @@
 """The vault opens to both halves together, tells wrong from damaged, and makes nothing anew."""
 
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from affidavit.broker import home as home_module
 from affidavit.broker.home import HomeState, Places
 from affidavit.broker.secret import Secret
 from affidavit.broker.vault import (
@@ -31,6 +33,7 @@ from affidavit.broker.vault import (
     VaultUnavailable,
     WrongPassphrase,
 )
+from affidavit.broker.vault import device as device_module
 from affidavit.broker.vault import vault as vault_module
 from affidavit.broker.vault.head import VaultHead
 from affidavit.broker.vault.keys import device_check, device_keys, vault_keys
@@ -316,20 +319,36 @@ def test_nothing_is_created_over_a_device_key(places: Places) -> None:
 
 
 @pytest.mark.parametrize("keyring_mode", [True, False])
-@pytest.mark.parametrize("step", ["open_database", "_create_schema", "_set_up", "create_private"])
+@pytest.mark.parametrize(
+    ("module", "step"),
+    [
+        (vault_module, "open_database"),
+        (vault_module, "_create_schema"),
+        (vault_module, "_set_up"),
+        (vault_module, "create_private"),
+        (vault_module.Vault, "_publish"),
+        (home_module, "sync_directory"),
+        (device_module, "create_private"),
+        (device_module.Device, "read"),
+        (os, "fsync"),
+    ],
+)
 def test_a_creation_that_fails_leaves_nothing(
     places: Places,
     keyring: MemoryKeyring,
     store: KeyringStore,
     monkeypatch: pytest.MonkeyPatch,
+    module: Any,
     step: str,
     keyring_mode: bool,
 ) -> None:
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(vault_module, step, fail)
-    with pytest.raises((VaultUnavailable, OSError)):
+    monkeypatch.setattr(module, step, fail)
+    if keyring_mode and module is device_module:
+        monkeypatch.setattr(vault_module, "open_database", fail)  # a keyring needs no file
+    with pytest.raises(VaultUnavailable):
         Vault.create(places, right(), keyring=keyring_mode, kdf=CHEAP, store=store)
     assert content(places.data) == {}
     assert keyring.entries == {}

@@ -40,21 +40,22 @@ class Device:
     keyring: KeyringStore
 
     def create(self) -> Secret:
-        """Make a new secret, keep it, and read it back. VaultExists where the file is there already."""
+        """Make a new secret, keep it, and read it back; nothing is kept where one of these fails.
+
+        VaultExists where the file is there already; DeviceSecretUnavailable; OSError where it cannot be written.
+        """
         secret = Secret(bytearray(secrets.token_bytes(KEY_BYTES)))
         if self.mode is DeviceMode.FILE:
-            try:
-                create_private(self.places.device_key, secret.use(lambda lent: lent.hex()).encode() + b"\n")
-            except FileExistsError:
-                raise VaultExists(
-                    f"{self.places.device_key} is there already; it may be the only key to a vault.",
-                    f"If you are sure that it is of no use, move {self.places.data} away and run affidavit init again.",
-                ) from None
-        else:
-            secret.use(lambda lent: self.keyring.set(self._name, lent))
-        with self.read() as kept:
-            if kept.use(bytes) != secret.use(bytes):
-                raise DeviceSecretUnavailable(DeviceTrouble.FAILED, "it did not keep what it was given")
+            self._create_file(secret)
+        try:
+            if self.mode is DeviceMode.KEYRING:
+                secret.use(lambda lent: self.keyring.set(self._name, lent))
+            with self.read() as kept:
+                if kept.use(bytes) != secret.use(bytes):
+                    raise DeviceSecretUnavailable(DeviceTrouble.FAILED, "it did not keep what it was given")
+        except BaseException:
+            self.discard()
+            raise
         return secret
 
     def read(self) -> Secret:
@@ -67,10 +68,12 @@ class Device:
         return Secret(value)
 
     def discard(self) -> None:
-        """Remove what `create` made, for a vault that did not come to be. An unreachable keyring keeps its entry."""
+        """Remove what `create` made, for a vault that did not come to be. An unreachable keyring keeps its entry, a
+        disk that refuses its file."""
         if self.mode is DeviceMode.FILE:
-            self.places.device_key.unlink(missing_ok=True)
-            sync_directory(self.places.data)
+            with suppress(OSError):
+                self.places.device_key.unlink(missing_ok=True)
+                sync_directory(self.places.data)
         else:
             with suppress(DeviceSecretUnavailable):
                 self.keyring.delete(self._name)
@@ -78,6 +81,15 @@ class Device:
     @property
     def _name(self) -> str:
         return f"device {self.item}"
+
+    def _create_file(self, secret: Secret) -> None:
+        try:
+            create_private(self.places.device_key, secret.use(lambda lent: lent.hex()).encode() + b"\n")
+        except FileExistsError:
+            raise VaultExists(
+                f"{self.places.device_key} is there already; it may be the only key to a vault.",
+                f"If you are sure that it is of no use, move {self.places.data} away and run affidavit init again.",
+            ) from None
 
     def _read_file(self) -> bytearray | None:
         path = self.places.device_key

@@ -14,7 +14,7 @@ import hmac
 import secrets
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
@@ -48,7 +48,7 @@ from affidavit.broker.vault.operator import OperatorData
 from affidavit.broker.vault.proxy import ProxySetting
 from affidavit.broker.vault.trust import TrustAnchors
 from affidavit.journal.errors import DatabaseError, DatabaseExists, DatabaseMissing, DatabaseUnavailable, DatabaseUnsafe
-from affidavit.journal.sqlcipher import Connection, Error, is_damage, open_database
+from affidavit.journal.sqlcipher import Connection, Error, is_damage, open_database, remove_database
 
 T = TypeVar("T")
 
@@ -120,7 +120,8 @@ class Vault:
         """Make a new vault in a prepared home, and leave it open.
 
         `keyring` chooses where the device secret is kept; `device.GIVES_UP` says what each choice protects.
-        VaultExists if any of its files is there; Invalid for an empty passphrase; DeviceSecretUnavailable.
+        It comes to be whole or not at all. VaultExists if any of its files is there; Invalid for an empty passphrase;
+        DeviceSecretUnavailable; VaultUnavailable.
         """
         vault = cls(places, store=store, now=now)
         try:
@@ -137,6 +138,8 @@ class Vault:
                 device.discard()
                 raise
             return vault
+        except OSError as error:
+            raise _unavailable(error) from error
         finally:
             overwrite(passphrase)
 
@@ -233,30 +236,28 @@ class Vault:
         salt = secrets.token_bytes(SALT_BYTES)
         keys = vault_keys(passphrase, secret, salt, kdf)
         head = VaultHead(now, kdf, salt, mode, item, device_check(secret), keys.verifier)
-        try:
-            with keys.database as key:
-                database = key.use(lambda lent: open_database(places.vault, bytes(lent), create=True))
-        except DatabaseExists as error:
-            raise _exists(places.vault.name) from error
-        except DatabaseError as error:
-            places.vault.unlink(missing_ok=True)
-            raise VaultUnavailable(str(error), error.remedy) from error
-        try:
+        with ExitStack() as undo:  # what this call made goes again, unless all of it came to be
+            undo.callback(remove_database, places.vault)
+            try:
+                with keys.database as key:
+                    database = key.use(lambda lent: open_database(places.vault, bytes(lent), create=True))
+            except DatabaseExists as error:
+                undo.pop_all()
+                raise _exists(places.vault.name) from error
+            except DatabaseError as error:
+                raise VaultUnavailable(str(error), error.remedy) from error
+            undo.callback(database.close)
             _translated(lambda it: _in_transaction(_create_schema, it), database)
             _translated(_set_up, database)
-            create_private(places.vault_head, head.dump())
-        except BaseException as error:
-            database.close()
-            for suffix in ("", "-wal", "-shm"):
-                places.vault.with_name(places.vault.name + suffix).unlink(missing_ok=True)
-            if isinstance(error, FileExistsError):
+            try:
+                create_private(places.vault_head, head.dump())
+            except FileExistsError as error:
                 raise _exists(places.vault_head.name) from error
-            if isinstance(error, OSError):
-                raise _unavailable(error) from error
-            raise
-        with self._guard:
-            self._device = secret
-            self._publish(_Open(database, head))
+            undo.callback(places.vault_head.unlink, missing_ok=True)
+            with self._guard:
+                self._publish(_Open(database, head))
+                self._device = secret
+            undo.pop_all()
 
     def _publish(self, opened: _Open) -> None:
         """Become ready, under `_guard`: the last step that can fail comes first."""
