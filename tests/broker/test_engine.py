@@ -785,3 +785,16 @@ async def test_a_row_names_what_was_asked_for_as_the_envelope_does(world: Any) -
     assert listed[unread["invocation_id"]] == (None, False)
     await world.broker.operator.lock(why="test")
     assert set((await rows()).values()) == {(None, True)}
+
+
+async def test_a_row_of_another_programs_action_names_no_target(world: Any) -> None:
+    """Sealed details are for the session that asked (interface, Results)."""
+    world.script(OK)
+    got = await world.ask(world.session(), method="GET")
+    other = world.session("s-2", program="/usr/bin/other")
+    page = await world.broker.agent.action_list(other, scope="all", outcome=None, state=None, limit=10, before=None)
+    (row,) = page["rows"]
+    assert (row["invocation_id"], row["outcome"]) == (got["invocation_id"], "committed")
+    assert (row["target"], row["sealed"]) == (None, True)
+    (shown,) = (await world.broker.operator.action_list(outcome=None, state=None, limit=10, before=None))["rows"]
+    assert (shown["target"]["method"], shown["sealed"]) == ("GET", False)

@@ -299,7 +299,15 @@ class AgentSide:
     ) -> Json:
         await self._settle_records()
         program = session.program if scope == "mine" else None
-        return await list_actions(self._core, program=program, outcome=outcome, state=state, limit=limit, before=before)
+        return await list_actions(
+            self._core,
+            program=program,
+            outcome=outcome,
+            state=state,
+            limit=limit,
+            before=before,
+            seen=lambda inv: inv if self._may_see(inv, session) else clear(inv),
+        )
 
     async def action_retry(
         self, session: Session, *, invocation_id: str, wait_s: float | None, unsafe: bool, request: Json | None
@@ -538,6 +546,12 @@ class AgentSide:
             inv.session_id == session.session_id or inv.program == session.program or session.session_id in inv.released
         )
 
+    def _may_see(self, inv: Invocation, session: Session) -> bool:
+        """Whether more than ids, times and verdicts: of its own actions, and of one at work that it has joined."""
+        live = self._core.lives.get(inv.invocation_id)
+        joined = not inv.finished and live is not None and session.session_id in live.sessions
+        return self._may_read(inv, session) or (joined and not self._core.locked)
+
     async def _readable(self, invocation_id: str, session: Session, part: str) -> tuple[Invocation, ev.StoredBody]:
         """The invocation and its stored body, or the envelope that says why not."""
         named = self._named(invocation_id, None)
@@ -578,8 +592,7 @@ class AgentSide:
             seal = "operator_approval" if withheld else None
             job = core.job_of(inv)
             return envelope(inv, operation, now, BodyView(seal, body, written, lost, job, stderr), refusal)
-        live = core.lives.get(inv.invocation_id)
-        if not inv.finished and live is not None and session.session_id in live.sessions and not core.locked:
+        if self._may_see(inv, session):
             return envelope(inv, operation, now, BodyView(None, None, written), refusal)
         seal = "operator_unlock" if core.locked else "operator_approval"
         return envelope(clear(inv), operation, now, BodyView(seal, None, written), refusal)
@@ -621,9 +634,16 @@ def shown_credential(credential: Any) -> dict[str, Any]:
 
 
 async def list_actions(
-    core: Core, *, program: str | None, outcome: str | None, state: str | None, limit: int, before: str | None
+    core: Core,
+    *,
+    program: str | None,
+    outcome: str | None,
+    state: str | None,
+    limit: int,
+    before: str | None,
+    seen: Callable[[Invocation], Invocation],
 ) -> dict[str, Any]:
-    """`action.list`: rows newest first, and the cursor for the next page."""
+    """`action.list`: rows newest first, and the cursor for the next page. `seen`: what of each may be shown."""
     projection = core.projection
     cursor = None
     if before is not None:
@@ -662,8 +682,8 @@ async def list_actions(
                     "outcome": str(inv.outcome),
                     "code": str(code_now(inv, operation)),
                     "retry": str(retry_now(inv, operation, core.now_of(operation))),
-                    "target": target_of(inv),
-                    "sealed": inv.partial,
+                    "target": target_of(seen(inv)),
+                    "sealed": seen(inv).partial,
                 }
             )
             if len(rows) == limit:

@@ -145,7 +145,9 @@ class OperatorSide:
 
     async def action_list(self, *, outcome: str | None, state: str | None, limit: int, before: str | None) -> Json:
         await self._settle_records()
-        return await list_actions(self._core, program=None, outcome=outcome, state=state, limit=limit, before=before)
+        return await list_actions(
+            self._core, program=None, outcome=outcome, state=state, limit=limit, before=before, seen=lambda inv: inv
+        )
 
     async def unknown(self) -> Sequence[Json]:
         await self._settle_records()
