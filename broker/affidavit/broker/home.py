@@ -300,11 +300,7 @@ class HomeLock:
         try:
             file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
-            raise HomeRefused(
-                "not_writable",
-                f"{self._path} cannot be opened: {os.strerror(error.errno or 0)}.",
-                f"Make {shlex.quote(str(self._path.parent))} writable for you, or set AFFIDAVIT_HOME to another place.",
-            ) from error
+            raise self._unwritable("cannot be opened", error) from error
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             program = " ".join(self._program.split())
@@ -314,9 +310,9 @@ class HomeLock:
             holder = _holder(os.pread(file, 4096, 0))
             os.close(file)
             raise HomeBusy(*holder) from None
-        except BaseException:
+        except OSError as error:
             os.close(file)
-            raise
+            raise self._unwritable("cannot be written", error) from error
         self._file = file
 
     def release(self) -> None:
@@ -325,6 +321,13 @@ class HomeLock:
             os.ftruncate(self._file, 0)
             os.close(self._file)
             self._file = None
+
+    def _unwritable(self, what: str, error: OSError) -> HomeRefused:
+        return HomeRefused(
+            "not_writable",
+            f"{self._path} {what}: {os.strerror(error.errno or 0)}.",
+            f"Make {shlex.quote(str(self._path.parent))} writable for you, or set AFFIDAVIT_HOME to another place.",
+        )
 
     def __enter__(self) -> HomeLock:
         self.acquire()

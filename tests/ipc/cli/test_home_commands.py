@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
-from affidavit.broker.home import HomeLock, Places
+from affidavit.broker.home import HomeLock, HomeState, Places
 from affidavit.broker.vault import vault as vault_module
 from affidavit.broker.vault.keys import KdfParams
 from affidavit.ipc.demo import tamper
@@ -47,6 +51,22 @@ def test_init_makes_a_private_home_and_never_a_second_one(initialised: Cli) -> N
     assert ran.status == 1
     assert ran.json["error"]["code"] == "exists"
     assert {path: path.read_bytes() for path in initialised.home.rglob("*.db")} == before
+
+
+@pytest.mark.parametrize(("blocks", "code"), [(0, "not_writable"), (1, "unavailable")])
+def test_a_disk_without_room_is_a_refusal_of_init_and_leaves_no_part(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, code: str
+) -> None:
+    """No file may grow beyond so many blocks, which a system refuses as it refuses a full disk."""
+    monkeypatch.setenv("AFFIDAVIT_KEYRING", "off")
+    reading = cli.fd(b"open sesame\n")
+    init = f"exec {shlex.quote(sys.executable)} -m affidavit.ipc.cli init --json --passphrase-fd {reading}"
+    line = ["sh", "-c", f"ulimit -f {blocks}; {init}"]
+    ran = subprocess.run(line, pass_fds=[int(reading)], capture_output=True, timeout=60, check=False)
+    assert (ran.returncode, json.loads(ran.stdout)["error"]["code"]) == (1, code)
+    assert b"Traceback" not in ran.stderr
+    assert sorted(path.name for path in (home / "data").iterdir()) == ["lock", "results"]
+    assert Places.at(home).state is HomeState.ABSENT
 
 
 def test_init_leaves_a_home_alone_that_another_process_makes(cli: Cli, home: Path) -> None:
