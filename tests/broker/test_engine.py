@@ -386,6 +386,95 @@ async def test_a_lock_stops_at_once_and_closes_once_a_passphrase_was_tried(
     assert (core.locked, core.vault.state) == (True, VaultState.LOCKED)
 
 
+class SlowUnlock:
+    """An unlock whose thread waits, as for Argon2id, until it may `go`."""
+
+    def __init__(self, vault: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.begun, self.go, self.ended = threading.Event(), threading.Event(), threading.Event()
+        prove = vault._prove
+
+        def slowly(passphrase: bytearray) -> Any:
+            found = prove(passphrase)
+            self.begun.set()
+            self.go.wait()
+            return found
+
+        unlock = vault.unlock
+
+        def unlocking(passphrase: bytearray) -> None:
+            try:
+                unlock(passphrase)
+            finally:
+                self.ended.set()
+
+        monkeypatch.setattr(vault, "_prove", slowly)
+        monkeypatch.setattr(vault, "unlock", unlocking)
+
+
+async def test_a_lock_during_an_unlock_locks_in_the_end(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = world.broker.core
+    await world.broker.operator.lock(why="test")
+    slow = SlowUnlock(core.vault, monkeypatch)
+    trying = asyncio.ensure_future(world.unlock())
+    await asyncio.to_thread(slow.begun.wait)
+    lock = asyncio.ensure_future(world.broker.operator.lock(why="test"))
+    await asyncio.sleep(0)
+    slow.go.set()
+    await trying
+    await lock
+    assert (core.locked, core.vault.state, core.projection.opener) == (True, VaultState.LOCKED, None)
+
+
+async def test_an_unlock_that_was_given_up_opens_nothing_later(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    core = world.broker.core
+    await world.broker.operator.lock(why="test")
+    slow = SlowUnlock(core.vault, monkeypatch)
+    passphrase = bytearray(b"a passphrase for tests")
+    trying = asyncio.ensure_future(core.unlock(lambda: asyncio.to_thread(core.vault.unlock, passphrase), "test"))
+    await asyncio.to_thread(slow.begun.wait)
+    trying.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await trying
+    slow.go.set()
+    await asyncio.to_thread(slow.ended.wait)
+    assert (core.locked, core.vault.state) == (True, VaultState.LOCKED)
+
+
+@pytest.mark.parametrize("step", ["apply_settings", "load_contracts", "changed"])
+async def test_what_cannot_be_opened_whole_is_locked_again(
+    world: Any, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    core = world.broker.core
+    await world.broker.operator.lock(why="test")
+    right = getattr(core, step)
+
+    def once(**more: Any) -> None:
+        monkeypatch.setattr(core, step, right)
+        raise RuntimeError("unforeseen")
+
+    monkeypatch.setattr(core, step, once)
+    with pytest.raises(RuntimeError):
+        await world.unlock()
+    assert (core.locked, core.vault.state, core.projection.opener) == (True, VaultState.LOCKED, None)
+    assert not core.unlocked.is_set()
+    await world.unlock()
+    assert (core.locked, core.vault.state) == (False, VaultState.READY)
+
+
+@pytest.mark.parametrize("idle", [True, False])
+async def test_a_lock_closes_a_vault_that_the_broker_takes_for_locked(world: Any, idle: bool) -> None:
+    core = world.broker.core
+    await world.broker.operator.lock(why="test")
+    core.vault.unlock(bytearray(b"a passphrase for tests"))
+    assert (core.locked, core.vault.state) == (True, VaultState.READY)
+    if idle:
+        world.clock.ahead_s += 7200
+        await core.lock_if_idle()
+    else:
+        await world.broker.operator.lock(why="test")
+    assert core.vault.state is VaultState.LOCKED
+
+
 async def test_restart_between_dispatch_and_result_is_unknown_and_never_sent_again(world: Any) -> None:
     hang = Hang()
     world.limits = world.broker.core.limits = world.broker.core.limits.__class__(quit_s=0.01)

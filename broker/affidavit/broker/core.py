@@ -404,12 +404,24 @@ class Core:
         return rows
 
     async def unlock(self, attempt: Callable[[], Awaitable[None]], means: str) -> None:
-        """Open the vault by `attempt`, which raises a VaultError where it cannot be; after a lock that is under way."""
+        """Open the vault by `attempt`, which raises a VaultError where it cannot be; after a lock that is under way.
+
+        What does not come to be open whole is locked again.
+        """
         async with self._door:
             was_locked = self.locked
-            await attempt()
+            try:
+                await attempt()
+            except BaseException:
+                if was_locked:
+                    self.vault.lock()  # whoever gave up the attempt: its thread comes too late
+                raise
             if was_locked:
-                self.opened(means)
+                try:
+                    self.opened(means)
+                except Exception:
+                    await self._close_vault("failed")
+                    raise
 
     async def lock(self, why: str) -> None:
         """Lock: what is not dispatched ends VAULT_LOCKED, at once; dispatched actions go on recording (R15).
@@ -466,7 +478,9 @@ class Core:
         """The tray's idle lock (interface, section 7)."""
         now = self.clock.boot()
         idle = now - self.last_used >= self.settings.idle_lock_s
-        if not self.locked and (idle or now - self.operator_acted >= self.settings.idle_lock_most_s):
+        if self.vault.state is VaultState.READY and (
+            idle or now - self.operator_acted >= self.settings.idle_lock_most_s
+        ):
             await self.lock("idle")
 
     # -- sessions
