@@ -53,6 +53,22 @@ def test_init_makes_a_private_home_and_never_a_second_one(initialised: Cli) -> N
     assert {path: path.read_bytes() for path in initialised.home.rglob("*.db")} == before
 
 
+def test_without_its_journal_no_vault_is_left(cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("AFFIDAVIT_KEYRING", "off")
+    cheap = KdfParams(memory_kib=64, iterations=1, lanes=1)
+    monkeypatch.setitem(vault_module.Vault.create.__func__.__kwdefaults__, "kdf", cheap)
+    with monkeypatch.context() as broken:
+        broken.setattr("affidavit.journal.journal.sync_directory", full)
+        ran = cli("init", "--passphrase-fd", cli.fd(b"open sesame\n"), "--json")
+    assert (ran.status, ran.json["error"]["code"]) == (1, "journal")
+    assert "No space left" in ran.json["error"]["message"]
+    assert sorted(path.name for path in (home / "data").iterdir()) == ["lock", "results"]
+    assert cli("init", "--passphrase-fd", cli.fd(b"open sesame\n")).status == 0
+
+
 @pytest.mark.parametrize(("blocks", "code"), [(0, "not_writable"), (1, "unavailable")])
 def test_a_disk_without_room_is_a_refusal_of_init_and_leaves_no_part(
     cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch, blocks: int, code: str

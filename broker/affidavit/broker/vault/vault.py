@@ -116,8 +116,11 @@ class Vault:
         kdf: KdfParams = KdfParams(),  # noqa: B008 - a frozen value
         store: KeyringStore | None = None,
         now: Callable[[], Micros] = _NOW,
+        finish: Callable[[Vault], None] | None = None,
     ) -> Vault:
         """Make a new vault in a prepared home, and leave it open.
+
+        `finish` makes what belongs to it, such as its journal; where that raises, no vault is left either.
 
         `keyring` chooses where the device secret is kept; `device.GIVES_UP` says what each choice protects.
         It comes to be whole or not at all. VaultExists if any of its files is there; Invalid for an empty passphrase;
@@ -132,7 +135,7 @@ class Vault:
             device = Device(places, mode, item, vault._store)
             secret = device.create()
             try:
-                vault._create(passphrase, secret, kdf, mode, item, now())
+                vault._create(passphrase, secret, kdf, mode, item, now(), finish)
             except BaseException:
                 # Nobody has used it yet: what this call made may go, and nothing else.
                 device.discard()
@@ -230,7 +233,14 @@ class Vault:
         return self.read(turn)
 
     def _create(
-        self, passphrase: bytearray, secret: Secret, kdf: KdfParams, mode: DeviceMode, item: str | None, now: Micros
+        self,
+        passphrase: bytearray,
+        secret: Secret,
+        kdf: KdfParams,
+        mode: DeviceMode,
+        item: str | None,
+        now: Micros,
+        finish: Callable[[Vault], None] | None,
     ) -> None:
         places = self._places
         salt = secrets.token_bytes(SALT_BYTES)
@@ -257,6 +267,9 @@ class Vault:
             with self._guard:
                 self._publish(_Open(database, head))
                 self._device = secret
+            undo.callback(self.close)
+            if finish is not None:
+                finish(self)
             undo.pop_all()
 
     def _publish(self, opened: _Open) -> None:

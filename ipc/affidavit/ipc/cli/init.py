@@ -85,22 +85,21 @@ def chosen(home: Places, fd: int | None) -> bytearray:
 
 
 def create(home: Places, secret: bytearray, *, keyring: bool) -> str:
-    """Make both; returns what the chosen mode protects and gives up. Raises Refusal."""
+    """Make both or neither; returns what the chosen mode protects and gives up. Raises Refusal."""
     from affidavit.broker.vault import GIVES_UP, DeviceMode, Vault, VaultError
     from affidavit.journal import DatabaseError, Journal
 
-    try:
-        vault = Vault.create(home, secret, keyring=keyring)
+    def journal_of(vault: Vault) -> None:
+        keys = vault.device_keys()
         try:
-            keys = vault.device_keys()
-            try:
-                Journal.create(home.journal, keys.journal.use(bytes), vault.journal_public_key())
-            finally:
-                keys.wipe()
+            Journal.create(home.journal, keys.journal.use(bytes), vault.journal_public_key())
         finally:
-            vault.close()
+            keys.wipe()
+
+    try:
+        Vault.create(home, secret, keyring=keyring, finish=journal_of).close()
     except VaultError as error:
         raise Refusal(exits.REFUSED, error.code, error.message, field=error.field, remedy=error.remedy) from None
     except DatabaseError as error:
-        raise Refusal(exits.REFUSED, "journal", str(error), remedy=f"Move {home.data} away and try again.") from None
+        raise Refusal(exits.REFUSED, "journal", str(error), remedy=error.remedy) from None
     return GIVES_UP[DeviceMode.KEYRING if keyring else DeviceMode.FILE]
