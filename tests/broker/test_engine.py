@@ -776,6 +776,7 @@ async def test_an_unknown_outcome_that_cannot_be_recorded_keeps_its_name(
         hang.release.set()
     assert world.facts(await call) == ("remote_execution", "unknown", code, "reconcile")
     assert world.facts(await world.get(session, card.invocation_id))[1:3] == ("unknown", code)
+    await world.until(lambda: bool(world.broker.core.status()["alerts"]))  # told by the journal's thread
     assert [alert["which"] for alert in world.broker.core.status()["alerts"]] == ["journal"], "no answer came"
 
 
