@@ -195,10 +195,12 @@ def killing(stage: Stage) -> Callable[[Link], object]:
     return lambda link: stage.sshd.kill_servers()
 
 
+KILLED = "the server is killed"
+"""That its answer is lost with it is shown where the command still runs, by its status command."""
 HOW: Mapping[str, Callable[[Stage], Callable[[Link], object]]] = {
     "closed": lambda stage: Link.fin,
     "reset": lambda stage: Link.reset,
-    "the server is killed": killing,
+    KILLED: killing,
 }
 STAGES = {"ssh_kex", "ssh_auth", "ssh_channel"}
 
@@ -222,7 +224,8 @@ def test_a_cut_at_any_point_leaves_what_the_records_prove(stage: Stage, way: Way
         stages |= {each["stage"] for each in envelope["evidence"]["attempts"]}
         wrong += [f"{after} bytes {way}: {claim}" for claim in broken_claims(envelope, marks)]
     assert wrong == []
-    assert ("unknown", 1) in seen, "no answer was lost"
+    if how != KILLED:  # what a killed server had handed to the network still arrives; how much that is, is luck
+        assert ("unknown", 1) in seen, "no answer was lost"
     assert {outcome for outcome, _ in seen} >= {"not_attempted", "unknown"}
     assert stages >= STAGES
     if way is Way.TO_SERVER:
