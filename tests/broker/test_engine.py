@@ -12,6 +12,7 @@ import pytest
 from affidavit.broker.api import OperatorRefused
 from affidavit.broker.broker import TEND_S
 from affidavit.broker.card import Decision, NoticeKind, Scope
+from affidavit.broker.engine import Engine
 from affidavit.broker.limits import Limits
 from affidavit.broker.moment import LOOK_S, SECOND
 from affidavit.broker.terms import Stage
@@ -309,6 +310,21 @@ async def test_caller_gone_on_the_card_sends_nothing(world: Any) -> None:
     world.broker.agent.session_ended(session.session_id)
     assert world.facts(await call) == ("credential_injection", "not_attempted", "CALLER_CANCELLED", "never")
     assert not world.wire.requests
+
+
+async def test_a_stop_that_comes_as_the_line_is_reached_sends_nothing(world: Any, monkeypatch: Any) -> None:
+    """The wire has its turn between the stop and the engine's look at it."""
+    wire, session, cross = world.script(OK), world.session(), Engine.cross
+
+    async def late(self: Engine, live: Any, connection: Any) -> None:
+        world.broker.agent.session_ended(session.session_id)
+        await cross(self, live, connection)
+
+    monkeypatch.setattr(Engine, "cross", late)
+    call = world.call(session, operation_id="op-1")
+    await world.approve()
+    assert world.facts(await call)[1:3] == ("not_attempted", "CALLER_CANCELLED")
+    assert wire.crossed == 0
 
 
 async def test_a_caller_that_ends_while_its_request_is_read_gets_no_card(world: Any) -> None:

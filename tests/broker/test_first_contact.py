@@ -11,10 +11,11 @@ import pytest
 from tests.broker.test_ssh_exec import HOST_KEY, PASSPHRASE, PASSWORD, asked, scripted
 
 from affidavit.broker.card import NewHostKey, NoticeKind, Scope
+from affidavit.broker.secret import SecretWiped
 from affidavit.broker.terms import Kind, Stage
 from affidavit.broker.vault import HostEdit
 from affidavit.broker.wire.port import SetupFault, SetupStop
-from affidavit.broker.wire.ssh.port import HostKey, Probed
+from affidavit.broker.wire.ssh.port import HostKey, PasswordLogin, Probed
 from affidavit.broker.wire.ssh.scripted import ScriptedSshWire, Stop, result
 from affidavit.journal import Receipt
 
@@ -217,6 +218,23 @@ async def test_no_mode_and_no_grant_covers_a_new_key(lax: Any) -> None:
     assert lax.facts(await asked(lax, session, host="new", command="make again"))[1] == "committed"
 
 
+async def test_a_new_key_is_approved_for_one_dispatch_whatever_its_contract_offers(lax: Any) -> None:
+    offers = NEVER.replace("[effect]", "[effect]\nidempotent = true").replace("never", "session")
+    await lax.adopt(f"{offers}[retry]\nautomatic = true\n")
+    probing(lax, found(1), scripts=(result(0), result(0)))
+    session = lax.session()
+    call = asked(lax, session, host="new", command="make")
+    card = await lax.approve()
+    assert card.new_host_key is not None
+    assert (card.scopes, card.preselected, card.grant_until, card.repeats) == ((Scope.ONCE,), Scope.ONCE, None, 0)
+    assert lax.facts(await call)[1] == "committed"
+    later = asked(lax, session, host="new", command="make")
+    card = await lax.approve()
+    assert card.new_host_key is None
+    assert (Scope.SESSION in card.scopes, card.repeats) == (True, 2), "it is the key that narrows the choice"
+    assert lax.facts(await later)[1] == "committed"
+
+
 async def test_with_approvals_off_nothing_is_probed(lax: Any) -> None:
     await lax.adopt(NEVER)
     await lax.broker.operator.settings_set("approvals", "off", bytearray(PASSPHRASE))
@@ -310,6 +328,10 @@ async def test_behind_a_known_jump_host_the_target_is_learnt(lax: Any) -> None:
     (jump,) = wire.requests[0].jumps
     assert jump.host_keys[0].line == HOST_KEY
     assert pinned(lax, "inner") == (key(1),)
+    ((passed,),) = wire.probe_jumps
+    assert isinstance(passed.login, PasswordLogin)
+    with pytest.raises(SecretWiped):
+        passed.login.password.use(bytes)
 
 
 async def test_what_a_jump_host_says_of_a_probe_tells_no_secret(lax: Any) -> None:
@@ -335,6 +357,7 @@ async def test_a_new_jump_host_before_a_known_target_is_learnt_and_passed(lax: A
     assert lax.facts(envelope)[1] == "committed"
     assert envelope["evidence"]["fingerprint"] == card.fingerprint
     assert wire.probed[0].host == "new.example.com"
+    assert wire.probe_jumps == [()], "nobody logs in to a host whose key nobody has seen"
     assert wire.requests[0].jumps[0].host_keys == (key(1),)
     assert pinned(lax) == (key(1),)
 

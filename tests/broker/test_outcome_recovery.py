@@ -163,7 +163,14 @@ def test_a_receipt_settles_an_answer_that_breaks_off() -> None:
 
 @pytest.mark.parametrize(
     "evidence",
-    [cut(200, headers=()), cut(500), cut(200, early=True), cut(200, request_complete=False), cut(None)],
+    [
+        cut(200, headers=()),
+        cut(500),
+        cut(200, early=True),
+        cut(200, answer_before_request=True),
+        cut(200, request_complete=False),
+        cut(None),
+    ],
 )
 def test_without_a_whole_2xx_head_a_receipt_is_none(evidence: HttpEvidence) -> None:
     assert oc.http_verdict(evidence, RECEIPT).outcome is Outcome.UNKNOWN

@@ -17,8 +17,10 @@ from tests.broker.test_batch_action import BATCH
 
 from affidavit.broker.advice import Operation, code_now, retry_now
 from affidavit.broker.card import NoticeKind
+from affidavit.broker.http_work import HttpWork
+from affidavit.broker.sink import Kept
 from affidavit.broker.terms import Code, Effect, InvocationId, Micros, Outcome, Retry
-from affidavit.broker.wire.port import Fault
+from affidavit.broker.wire.port import Fault, HttpEvidence
 from affidavit.broker.wire.scripted import Broken, Cross, Hang, Head, Sent
 
 FOLLOW = "[redirect]\nfollow = 2\n"
@@ -461,6 +463,22 @@ async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(worl
     assert world.wire.crossed == 1
 
 
+async def test_a_recovery_deadline_that_passes_while_the_hops_card_waits_sends_nothing(world: Any) -> None:
+    session = await begun(world, write('[deadlines]\nrequest = "30s"\nrecovery = "1m"\n').replace("never", "always"))
+    world.script(to("/v2/things", 307), answer(201))
+    call = world.call(session, **POST)
+    await world.approve()
+    await world.until(lambda: any(live.follows is not None for live in world.broker.core.lives.values()))
+    await world.cards(1)
+    world.clock.move(120)
+    await world.approve()
+    got = await call
+    assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
+    hop = await world.get(session, got["evidence"]["redirect"]["invocation_id"])
+    assert world.facts(hop)[1:3] == ("not_attempted", "APPROVAL_EXPIRED")
+    assert world.wire.crossed == 1
+
+
 async def test_a_batch_has_its_items_from_the_hop(world: Any) -> None:
     session = await begun(world, write(BATCH))
     world.script(to("/v2/things", 307), answer(200, {"results": [{"id": "a", "status": "created"}]}))
@@ -598,6 +616,32 @@ async def test_nothing_is_followed_for_nobody_or_past_the_deadline(world: Any) -
         got = await call
         assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
         assert got["evidence"]["redirect"]["why"] == why
+
+
+async def test_a_cancel_while_the_redirect_is_stored_follows_nothing(
+    world: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = await begun(world, READ)
+    keep, storing, go_on = HttpWork.keep, asyncio.Event(), asyncio.Event()
+
+    async def slow(self: HttpWork, evidence: HttpEvidence) -> Kept:
+        storing.set()
+        await go_on.wait()
+        return await keep(self, evidence)
+
+    monkeypatch.setattr(HttpWork, "keep", slow)
+    world.script(to("/v1/elsewhere"))
+    call = world.call(session, **GET)
+    await storing.wait()
+    (first,) = world.broker.core.lives.values()
+    cancel = asyncio.ensure_future(
+        world._ended(world.broker.agent.action_cancel(session, invocation_id=first.invocation_id, signal=None))
+    )
+    await world.until(lambda: first.cancelled)
+    go_on.set()
+    for got in (await call, await cancel):
+        assert world.facts(got)[2] == "REDIRECT_NOT_FOLLOWED"
+        assert got["evidence"]["redirect"]["why"] == "Nobody waits for it any more."
 
 
 async def test_one_deadline_holds_over_all(world: Any) -> None:

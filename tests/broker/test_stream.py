@@ -146,6 +146,17 @@ async def _taken(made: CallerStream):  # type: ignore[no-untyped-def]
         yield part
 
 
+async def test_a_caller_that_leaves_holds_no_command_up() -> None:
+    made = await attached()
+    for _ in range(CREDIT // len(PART)):
+        made.offer(Stream.STDOUT, PART)
+    room = asyncio.ensure_future(made.room())
+    await turns()
+    assert not room.done()
+    made.leave()
+    await asyncio.wait_for(room, 5)
+
+
 async def test_what_a_caller_lost_is_not_whole() -> None:
     made = await attached()
     made.leave()

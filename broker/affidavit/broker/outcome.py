@@ -373,9 +373,6 @@ def _guard(before: Invocation, event: ev.Event) -> None:
         case ev.CredentialAuthorized():
             if not (before.partial or (before.approval is not None and before.approval.approved)):
                 raise IllegalMove("CREDENTIAL_AUTHORIZED without an approval")
-        case ev.DispatchStarted():
-            if before.dispatched:
-                raise IllegalMove("DISPATCH_STARTED a second time")
         case ev.ResultCommitted():
             if Kind.REMOTE_RESPONSE_COMPLETE not in before.seen:
                 raise IllegalMove("RESULT_COMMITTED without REMOTE_RESPONSE_COMPLETE")

@@ -242,6 +242,8 @@ class ScriptedSshWire:
         self.reuses: list[str | None] = []
         self.exchanges: list[ScriptedSshExchange] = []
         self.probed: list[SshHop] = []
+        self.probe_jumps: list[tuple[SshHop, ...]] = []
+        """The hosts that each probe logs in to on its way."""
         self.idle_closed = 0
         """How often `close_idle` was called."""
         self._scripts = list(scripts)
@@ -277,6 +279,7 @@ class ScriptedSshWire:
     ) -> Probed:
         assert len(self.probed) < len(self._probes), "a probe that no script foresaw"
         self.probed.append(target)
+        self.probe_jumps.append(jumps)
         return self._probes[len(self.probed) - 1]
 
     def close_idle(self) -> None:
