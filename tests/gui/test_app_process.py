@@ -134,3 +134,20 @@ def test_wrong_usage_is_named(environ: dict[str, str]) -> None:
     status, said = Running(environ, "--passphrase-fd", "77").end()
     assert status == 2
     assert "77" in said
+
+
+PROBE = """
+import gc, os, threading
+from affidavit.gui import app
+async def open_broker(_places):
+    print(threading.current_thread().name, gc.isenabled(), flush=True)
+    os._exit(0)
+app.main([], open_broker=open_broker)
+"""
+
+
+def test_the_brokers_thread_collects_no_garbage(environ: dict[str, str], home: Places) -> None:
+    probe = subprocess.run(
+        [sys.executable, "-c", PROBE], env=environ, capture_output=True, text=True, timeout=LIMIT_S, check=True
+    )
+    assert probe.stdout == "affidavit-loop False\n"

@@ -18,6 +18,7 @@ from affidavit.gui import faults, theme
 from affidavit.gui import texts_unknown as texts
 from affidavit.gui.bridge import Refused
 from affidavit.gui.first_run import FirstRun, Opens
+from affidavit.gui.garbage import Collector
 from affidavit.gui.refusal_window import RefusalWindow
 from affidavit.gui.second_start import raise_running
 from affidavit.gui.tray_app import OpenHome, Start, TrayApp
@@ -115,6 +116,7 @@ def _default_broker() -> OpenBroker:
 
 def _run(*, minimized: bool, secret: bytearray | None, open_broker: OpenBroker) -> int:
     app = QApplication([PROGRAM])
+    Collector(app)
     app.setApplicationName(texts.APP)
     app.setDesktopFileName(DESKTOP_FILE)
     app.setQuitOnLastWindowClosed(False)
