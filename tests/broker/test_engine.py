@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -246,6 +247,18 @@ async def test_deadline_brings_the_verdict_and_a_late_answer_settles_the_record(
     assert kinds.index("OUTCOME_UNKNOWN") < kinds.index("OUTCOME_SETTLED")
 
 
+async def test_of_the_connections_that_are_read_on_the_oldest_gives_way(world: Any) -> None:
+    core = world.broker.core
+    core.limits = replace(core.limits, kept_reading=1)
+    wire = world.script((Cross(), Sent(), Hang()), (Cross(), Sent(), Hang()))
+    session = world.session()
+    for n in range(2):
+        got = await world.ask(session, json={"a": n}, deadline_s=0.1)
+        assert world.facts(got)[2] == "REMOTE_DEADLINE"
+    await world.settle()
+    assert [each.evidence.fault for each in wire.exchanges] == [Fault.ABANDONED, None]
+
+
 async def test_a_suspend_does_not_lengthen_the_wait_for_a_late_answer(world: Any) -> None:
     """Both clocks go on while the loop's own stands still; the connection is closed at the recovery deadline."""
     wire = world.script((Cross(), Sent(), Hang()))
@@ -325,6 +338,20 @@ async def test_a_stop_that_comes_as_the_line_is_reached_sends_nothing(world: Any
     await world.approve()
     assert world.facts(await call)[1:3] == ("not_attempted", "CALLER_CANCELLED")
     assert wire.crossed == 0
+
+
+async def test_a_line_that_is_reached_at_the_deadline_is_not_waited_behind(world: Any) -> None:
+    before, after = Hang(), Hang()
+    world.script((before, Cross(), Sent(), after))
+    call = world.call(world.session(), operation_id="op-1")
+    await world.approve()
+    await before.reached.wait()
+    (live,) = world.broker.core.lives.values()
+    live.deadline = asyncio.get_running_loop().time()
+    live.poke()
+    await world.settle()
+    before.release.set()
+    assert world.facts(await call)[1:3] == ("unknown", "REMOTE_DEADLINE")
 
 
 async def test_a_caller_that_ends_while_its_request_is_read_gets_no_card(world: Any) -> None:
@@ -769,6 +796,42 @@ async def test_journal_that_takes_no_record_sends_nothing(world: Any, monkeypatc
     assert world.wire.crossed == 0
     refused = await world.call(world.session(), json={"a": 2})
     assert world.facts(refused) == ("validation", "not_attempted", "JOURNAL_UNAVAILABLE", "after_correction")
+
+
+async def test_what_was_not_sent_is_told_also_where_that_cannot_be_recorded(world: Any, monkeypatch: Any) -> None:
+    call = world.call(world.session(), json={"a": 1})
+    card = await world.card()
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+    await world.broker.operator.decide(card.invocation_id, Decision(False))
+    assert world.facts(await call)[1:3] == ("not_attempted", "APPROVAL_DENIED")
+
+
+async def test_a_caller_that_ends_after_a_line_that_could_not_be_recorded_changes_nothing(
+    world: Any, monkeypatch: Any
+) -> None:
+    """The wire closes its connection meanwhile."""
+    world.script(OK)
+    session, cross = world.session(), Engine.cross
+
+    def full(batches: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    async def refused(self: Engine, live: Any, connection: Any) -> None:
+        monkeypatch.setattr(world.broker.core.journal._ledger, "write", full)
+        try:
+            await cross(self, live, connection)
+        finally:
+            world.broker.agent.session_ended(session.session_id)
+
+    monkeypatch.setattr(Engine, "cross", refused)
+    call = world.call(session, json={"a": 1})
+    await world.approve()
+    assert world.facts(await call)[1:3] == ("not_attempted", "JOURNAL_UNAVAILABLE")
+    assert world.wire.crossed == 0
 
 
 @pytest.mark.parametrize("code", ["REMOTE_OUTCOME_UNKNOWN", "CALLER_CANCELLED"])

@@ -10,6 +10,7 @@ from tests.broker.recovery import HANG_UP, KEY, LOOKUP, answer, contract, rows
 
 from affidavit.broker.wire.port import Fault
 from affidavit.broker.wire.scripted import Broken, Cross, Hang, Sent
+from affidavit.journal import result_names
 
 PASSPHRASE = b"a passphrase for tests"
 POST = {"json": {"a": 1}, "operation_id": "op-1"}
@@ -222,6 +223,23 @@ async def test_a_late_answer_is_stronger_than_a_look_up_and_a_contradiction_is_s
     assert world.facts(now)[1:3] == ("rejected", "SETTLED_BY_QUERY")
     assert now["evidence"]["disputed"] is True
     assert [a["which"] for a in world.broker.core.status()["alerts"]] == ["contradiction"]
+
+
+@pytest.mark.parametrize("status", [201, 502])
+async def test_of_a_late_answer_that_settles_nothing_no_result_is_left(world: Any, status: int) -> None:
+    await world.adopt(contract(LOOKUP))
+    hang = Hang()
+    world.script((Cross(), Sent(), hang, *answer(status, bytes(2 * 1024 * 1024))[2:]), rows("failed"))
+    session = world.session()
+    got = await world.ask(session, **POST, deadline_s=0.1)
+    await world.look(session, got["invocation_id"])
+    (live,) = world.broker.core.engine._reading
+    hang.release.set()
+    async with asyncio.timeout(20):
+        await asyncio.gather(*(t for t in world.broker.core._tasks if t.get_coro().__name__ == "_late"))
+    assert not world.broker.core.engine._reading
+    assert live.exchange.evidence.body_bytes == 2 * 1024 * 1024
+    assert result_names(world.places.results) == []
 
 
 async def attest(world: Any, got: Any, outcome: str, supersedes: int | None = None) -> Any:

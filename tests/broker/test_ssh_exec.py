@@ -16,9 +16,10 @@ import pytest
 
 from affidavit.broker.api import ActionError, BadParam
 from affidavit.broker.limits import MIB
+from affidavit.broker.secret import SecretWiped
 from affidavit.broker.terms import Stage
 from affidavit.broker.wire.port import Fault, SetupFault, SetupStop
-from affidavit.broker.wire.ssh.port import ExitSignal
+from affidavit.broker.wire.ssh.port import ExitSignal, PasswordLogin
 from affidavit.broker.wire.ssh.scripted import (
     Accept,
     Broken,
@@ -116,6 +117,9 @@ async def test_what_was_approved_goes_out_and_both_outputs_come_back(host: Any) 
     (request,) = wire.requests
     assert (request.command, request.stdin, request.env) == (b"make", b"in", (("RUN", "7"),))
     assert request.target.user == "deploy"
+    assert isinstance(request.target.login, PasswordLogin)
+    with pytest.raises(SecretWiped):
+        request.target.login.password.use(bytes)
 
 
 @pytest.mark.parametrize("change", [f"@revoked web.example.com {HOST_KEY}", None])
@@ -299,6 +303,18 @@ async def test_a_command_that_was_signalled_before_is_cancelled_at_once_all_the_
     cancelled = await running.cancel("TERM")
     assert host.facts(cancelled)[2] == "CALLER_CANCELLED"
     assert running.wire.exchanges[0].signals == []
+
+
+async def test_at_the_deadline_a_command_whose_exit_is_known_is_not_waited_for(host: Any) -> None:
+    hang = Hang()
+    scripted(host, (Cross(), Accept(), Stdin(), Output(b"part"), Exit(0), hang))
+    call = asked(host, host.session(), command="make")
+    await host.approve()
+    await hang.reached.wait()
+    (live,) = host.broker.core.lives.values()
+    live.deadline = asyncio.get_running_loop().time()
+    live.poke()
+    assert host.facts(await call)[1:3] == ("committed", "REMOTE_RESULT_INCOMPLETE")
 
 
 async def test_a_signal_whose_record_cannot_be_made_is_not_sent(host: Any, monkeypatch: pytest.MonkeyPatch) -> None:

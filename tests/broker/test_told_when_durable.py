@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from tests.broker.recovery import HANG_UP, LOOKUP, answer, contract, rows
 
+from affidavit.broker import events as ev
 from affidavit.broker.terms import State
 from affidavit.broker.wire.scripted import Complete, Cross, Hang, Head, Sent
 
@@ -25,11 +26,14 @@ class Disk:
         self._projection = core.projection
         self._before: Callable[[], None] = core.journal._before_commit
         self._go = threading.Event()
+        self.holding = threading.Event()
+        """One waits: whatever was committed before is known to who waited for it."""
         self._fails = False
         core.journal.before_commit(self._commit)
 
     def _commit(self) -> None:
         if any(held.inv.state is State.SETTLED for held in list(self._projection._held.values())):
+            self.holding.set()
             self._go.wait()
             if self._fails:
                 raise OSError("the disk is gone")
@@ -120,6 +124,41 @@ async def test_nor_is_it_notified_listed_or_its_result_given(world: Any, disk: D
     assert [row["outcome"] for row in listed["rows"]] == ["unknown"]
     await turns()
     assert told[-1]["code"] == "RESULT_STORAGE_FAILED"
+
+
+async def test_nor_to_one_who_asked_before_it_came(world: Any) -> None:
+    """Asked while it is open; its answer comes while what was recorded until then is on its way."""
+    session, core, hang = world.session(), world.broker.core, Hang()
+    first_begun, first_write = threading.Event(), threading.Event()
+    world.script((Cross(), Sent(), hang, Head(200), Complete()))
+    call = world.call(session, **POST)
+    invocation_id = (await world.approve()).invocation_id
+    await hang.reached.wait()
+    before: Callable[[], None] = core.journal._before_commit
+
+    def write_later() -> None:
+        first_begun.set()
+        first_write.wait()
+        before()
+
+    core.journal.before_commit(write_later)
+    disk = Disk(world)
+    try:
+        core.projection.record(invocation_id, ev.CallerGone(session.session_id))
+        asked = asyncio.ensure_future(world.get(session, invocation_id))
+        await asyncio.to_thread(first_begun.wait)
+        hang.release.set()
+        await world.until(lambda: is_settled(world))
+        first_write.set()
+        await asyncio.to_thread(disk.holding.wait)
+        await turns()
+        assert not core.projection.durable(invocation_id).on_disk
+        assert not asked.done()
+    finally:
+        first_write.set()
+        disk.write()
+    assert world.facts(await asked)[1:3] == ("committed", "REMOTE_RESULT")
+    await call
 
 
 async def test_what_is_pending_is_told_once_its_acceptance_is_on_disk(world: Any) -> None:

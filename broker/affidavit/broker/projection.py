@@ -200,19 +200,24 @@ class Projection:
         One that has ended is told once its newest record with a barrier is on disk, what is open once all of it is;
         where that never will be, as it was before that barrier.
         """
-        held = self._find(invocation_id)
-        if held is None:
-            return None
-        try:
-            if held.deciding is not None:
-                await held.deciding.durable()
-            if not (held.inv.finished or held.receipt.done):
-                await self.flush().durable()
-        except JournalPoisoned:
-            now = self._held.get(invocation_id)
-            if now is not None and now.firm is not None:
-                self.overrule(now.firm)
-        return self.get(invocation_id)
+        while (held := self._find(invocation_id)) is not None:  # what comes while one waits is waited for as well
+            receipt = self._awaited(held)
+            if receipt is None:
+                return held.inv
+            try:
+                await receipt.durable()
+            except JournalPoisoned:
+                now = self._held.get(invocation_id)
+                if now is not None and now.firm is not None:
+                    self.overrule(now.firm)
+                return self.get(invocation_id)
+        return None
+
+    def _awaited(self, held: _Held) -> Receipt | None:
+        """What has to be on disk before this may be told; None where all of it is."""
+        if held.deciding is not None and not held.deciding.on_disk:
+            return held.deciding
+        return None if held.inv.finished or held.receipt.done else self.flush()
 
     def durable(self, invocation_id: InvocationId) -> Receipt | None:
         """The receipt of the newest record of an invocation of this run."""
