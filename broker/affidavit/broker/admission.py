@@ -130,14 +130,8 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
     if isinstance(before, (Joined, Replayed)):
         return before
     check_state(core)
-    assert core.contracts is not None
     credential = _credential(core, ask)
-    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
-    check_method(ask, contract)
-    check_headers(ask, injected_headers(credential) if credential else (), contract.key_header)
-    _check_no_token_url(core, ask.target)
-    allowed = _leave(ask.target, contract, credential)
-    check_literal(ask.target, allowed)
+    contract, allowed = _permitted(core, ask, credential)
     key = _key(core, ask, contract, request, before)
     effect = effect_digest(
         HttpEffect(ask.method, ask.target.url, ask.body, credential.credential_id if credential else None)
@@ -157,6 +151,21 @@ def admit(core: Core, session: Session, ask: HttpAsk) -> Admitted | Joined | Rep
         unresolved=unresolved_write(core, ask, contract, effect),
     )
     return admitted(core, session, checked.at, _bind(core, checked))
+
+
+def _permitted(
+    core: Core, ask: HttpAsk, credential: Credential | None, *, planted: bool = False
+) -> tuple[Contract, Leave]:
+    """The contract in force, and the leave to go to the target with this credential. `planted`: the key stands in its
+    header already. Raises Refused."""
+    assert core.contracts is not None
+    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
+    check_method(ask, contract)
+    check_headers(ask, injected_headers(credential) if credential else (), None if planted else contract.key_header)
+    _check_no_token_url(core, ask.target)
+    allowed = _leave(ask.target, contract, credential)
+    check_literal(ask.target, allowed)
+    return contract, allowed
 
 
 def admitted(core: Core, session: Session, at: Micros, bound: Bound, *, may_ask: bool = True) -> Admitted:
@@ -196,16 +205,11 @@ def admit_repeat(
     Refused; RETRY_REFUSED where a repeat would no longer be bound as the record's was.
     """
     check_state(core)
-    assert core.contracts is not None
     ask = _asked_again(core, record, request)
     credential = None
     if record.credential_id is not None or not operation.leads_elsewhere(record):
         credential = _credential_again(core, record, ask)
-    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
-    check_method(ask, contract)
-    check_headers(ask, injected_headers(credential) if credential else (), None)
-    allowed = _leave(ask.target, contract, credential)
-    check_literal(ask.target, allowed)
+    contract, allowed = _permitted(core, ask, credential, planted=True)
     key = record.key if record.key is not None and _still_keyed(contract, record.key, ask) else None
     ask = _remaining(contract, record, ask, key)
     assert record.operation_id is not None
@@ -340,19 +344,11 @@ def admit_hop(
     NotFollowed or Refused.
     """
     check_state(core)
-    assert core.contracts is not None
     assert followed.session is not None
     assert record.operation_id is not None
     credential = _carried(core, followed.credential, step.target)
     ask = _asked_elsewhere(followed, record, step)
-    contract = core.contracts.set.match(ask.method, ask.target, ask.header_pairs, ask.body)
-    check_method(ask, contract)
-    check_headers(
-        ask, injected_headers(credential) if credential else (), None if step.carried else contract.key_header
-    )
-    _check_no_token_url(core, ask.target)
-    allowed = _leave(ask.target, contract, credential)
-    check_literal(ask.target, allowed)
+    contract, allowed = _permitted(core, ask, credential, planted=step.carried)
     if step.carried:
         _check_carried(followed, contract, credential, ask, crosses=step.crosses)
     elif contract.effect is Effect.WRITE:

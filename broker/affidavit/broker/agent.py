@@ -481,12 +481,9 @@ class AgentSide:
             while len(self._written) > WRITTEN_MAX:
                 self._written.popitem(last=False)
         elif inv.state is State.SETTLED and inv.result_record is not None and inv.delivery != "acknowledged":
-            try:
-                self._core.projection.record(
-                    invocation_id, ev.DeliveryFailed(session_id, "the connection closed before the frame was whole")
-                )
-            except JournalPoisoned:
-                pass
+            self._core.projection.record(
+                invocation_id, ev.DeliveryFailed(session_id, "the connection closed before the frame was whole")
+            )
 
     # -- credentials and contracts
 

@@ -14,7 +14,7 @@ from typing import Any
 from affidavit.broker.moment import Clock, rfc3339
 from affidavit.broker.projection import Projection
 from affidavit.broker.terms import InvocationId, Kind, Micros
-from affidavit.journal import Blob, Journal, JournalPoisoned
+from affidavit.journal import Blob, Journal
 
 KEPT = 256
 """Alerts that are open at most; the oldest give way, and stay in the journal."""
@@ -32,9 +32,9 @@ class Alert:
     """`recovery_deadline`, `mismatch`, `contradiction`, `several_matches`, `storage`, `journal` or `passphrase`."""
     says: str
     at: Micros
-    invocation_id: InvocationId | None = None
-    mark: str | None = None
-    """Its blob; None where the journal took no record."""
+    invocation_id: InvocationId | None
+    mark: str
+    """Its blob."""
 
 
 class Alerts:
@@ -65,7 +65,7 @@ class Alerts:
         mark = self._raised_record({"which": which, "says": says, "invocation": invocation_id}, lasting=lasting)
         self._hold(which, says, self._clock.wall(), invocation_id, mark)
         while len(self._open) > KEPT:
-            self._unmark(self._open.pop(next(iter(self._open))))
+            self._journal.delete_blob(self._open.pop(next(iter(self._open))).mark)
         self._changed()
 
     def close(self, which: str, says: str, by: str) -> bool:
@@ -73,13 +73,10 @@ class Alerts:
         alert = self._open.pop((which, says), None)
         if alert is None:
             return False
-        try:
-            self._projection.note(Kind.ALERT_CLOSED, {"which": which, "says": says, "by": by})
-        except JournalPoisoned:
-            pass
+        self._projection.note(Kind.ALERT_CLOSED, {"which": which, "says": says, "by": by})
         if by == "operator":
             self._seen_to.add((which, says))
-        self._unmark(alert)
+        self._journal.delete_blob(alert.mark)
         self._changed()
         return True
 
@@ -114,30 +111,20 @@ class Alerts:
             for alert in self._open.values()
         ]
 
-    def _hold(self, which: str, says: str, at: Micros, invocation_id: InvocationId | None, mark: str | None) -> None:
+    def _hold(self, which: str, says: str, at: Micros, invocation_id: InvocationId | None, mark: str) -> None:
         self._raised += 1
         self._open[which, says] = Alert(self._raised, which, says, at, invocation_id, mark)
 
     def _marks(self) -> Sequence[str]:
         return self._projection.reader.blob_ids(_MARK, _MARK + "~", 2 * KEPT)
 
-    def _raised_record(self, payload: dict[str, Any], *, lasting: bool) -> str | None:
+    def _raised_record(self, payload: dict[str, Any], *, lasting: bool) -> str:
         """Append the record and its mark; the mark's name."""
         told = {name: value for name, value in payload.items() if value is not None}
-        try:
-            receipt = self._projection.note(
-                Kind.ALERT_RAISED, told, blobs=lambda seqs: [Blob(_mark(seqs[0], lasting=lasting), b"")]
-            )
-        except JournalPoisoned:
-            return None
+        receipt = self._projection.note(
+            Kind.ALERT_RAISED, told, blobs=lambda seqs: [Blob(_mark(seqs[0], lasting=lasting), b"")]
+        )
         return _mark(receipt.seqs[0], lasting=lasting)
-
-    def _unmark(self, alert: Alert) -> None:
-        if alert.mark is not None:
-            try:
-                self._journal.delete_blob(alert.mark)
-            except JournalPoisoned:
-                pass
 
 
 def _mark(record: int, *, lasting: bool) -> str:

@@ -26,7 +26,6 @@ from affidavit.broker.signs import UNREADABLE, Answer
 from affidavit.broker.target import HttpTarget, parse_http
 from affidavit.broker.terms import InvocationId, Micros, State
 from affidavit.broker.vault.credentials import Credential
-from affidavit.journal import JournalPoisoned
 
 if TYPE_CHECKING:
     from affidavit.broker.core import Core
@@ -133,10 +132,7 @@ class Jobs:
     def _overdue(self, job: Invocation) -> None:
         if job.state is State.OPEN:
             overdue = oc.unknown_event(oc.job_overdue())
-            try:
-                self._core.projection.record(job.invocation_id, overdue, barrier=True)
-            except JournalPoisoned:
-                return
+            self._core.projection.record(job.invocation_id, overdue, barrier=True)
         self._core.alert_overdue()
 
     def _job(self, invocation_id: InvocationId) -> Invocation:

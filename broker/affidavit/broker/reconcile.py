@@ -26,7 +26,6 @@ from affidavit.broker.signs import READ_MAX
 from affidavit.broker.ssh_admission import way_to
 from affidavit.broker.target import parse_http
 from affidavit.broker.terms import Micros, OperationId, Outcome, Retry, Source, State
-from affidavit.journal import JournalPoisoned
 
 if TYPE_CHECKING:
     from affidavit.broker.core import Core
@@ -222,8 +221,8 @@ class Reconciler:
                 self._settle(now, finding, looked)
             else:
                 self._beside(now, finding, looked)
-        except (IllegalMove, JournalPoisoned):
-            pass  # settled meanwhile by something stronger, or nothing is recorded any more
+        except IllegalMove:
+            pass  # settled meanwhile by something stronger
 
     def _settle(self, inv: Invocation, finding: Finding, looked: ev.LookedUp) -> None:
         assert finding.outcome is not None

@@ -11,7 +11,6 @@ from affidavit.broker.core import Core
 from affidavit.broker.outcome import IllegalMove, Invocation
 from affidavit.broker.session import Session
 from affidavit.broker.terms import ApprovalMode, Effect, OperationId
-from affidavit.journal import JournalPoisoned
 
 
 async def ask_release(core: Core, inv: Invocation, session: Session) -> None:
@@ -27,7 +26,7 @@ async def ask_release(core: Core, inv: Invocation, session: Session) -> None:
         core.projection.record(
             inv.invocation_id, ev.ResultReleased(session.session_id, answer.means, answer.by), barrier=True
         )
-    except (IllegalMove, JournalPoisoned):
+    except IllegalMove:
         pass
 
 

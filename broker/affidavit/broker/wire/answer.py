@@ -231,8 +231,10 @@ class Answer:
 
     def _read_body(self, data: bytes, parts: list[bytes]) -> None:
         assert self._framed_by is not None
-        last = self._last + data
-        self._last = last[-len(_CHUNKS_END) :]
+        last = b""
+        if self._framed_by == "chunked":
+            last = self._last + data
+            self._last = last[-len(_CHUNKS_END) :]
         try:
             if data:
                 self._framing.receive_data(data)
