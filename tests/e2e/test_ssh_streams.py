@@ -25,7 +25,7 @@ from tests.e2e.hosts import ANYTHING, Reached, home_with_hosts, prepared_for, re
 from tests.e2e.rig import CLI, LIMIT_S, Broker, Home, answer, copy_of, facts, until
 
 from affidavit.ipc.client import ConnectionLost, attached
-from affidavit.ipc.frames import END, HEAD, STDERR, STDIN, STDOUT
+from affidavit.ipc.frame_format import END, HEAD, STDERR, STDIN, STDOUT
 
 FULL = os.environ.get("AFFIDAVIT_FULL_SIZES") == "1"
 MIB = 1024 * 1024

@@ -12,7 +12,8 @@ from affidavit.broker.terms import SessionId
 from affidavit.broker.wire.ssh.port import StdinBroken, Stream
 from affidavit.ipc import connection
 from affidavit.ipc import frames as module
-from affidavit.ipc.frames import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT, BadFrame, FrameBuffer, frames
+from affidavit.ipc.frame_format import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT
+from affidavit.ipc.frames import BadFrame, FrameBuffer, frames
 
 ATTACH = {"invocation_id": "act_1"}
 

@@ -1,7 +1,5 @@
 """Frames: what a connection carries once it has turned into a stream (interface, Streams).
 
-A frame is a channel (one byte), a length (four, the highest first) and so many bytes, at most FRAME_BYTES.
-
     caller: STDIN as it comes, then END     broker: STDOUT and STDERR as they come, then END
 
 END is empty and ends its sender's direction. Without it that direction was cut, whatever came before. How far one side
@@ -13,17 +11,14 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
-import struct
 from collections.abc import Coroutine, Iterator
 
 from affidavit.broker.stream import CallerStream
 from affidavit.broker.wire.ssh.port import Stream
+from affidavit.ipc.frame_format import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT
 
-STDIN, STDOUT, STDERR, END = 0, 1, 2, 255
-FRAME_BYTES = 64 * 1024
 LOOK_S = 1.0
 """How often it is looked whether the caller of a command that takes no input is there still."""
-HEAD = struct.Struct("!BI")
 _CHANNELS = {Stream.STDOUT: STDOUT, Stream.STDERR: STDERR}
 
 

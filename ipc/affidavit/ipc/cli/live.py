@@ -9,16 +9,14 @@ from __future__ import annotations
 import hashlib
 import os
 import select
-import struct
 import threading
+
+from affidavit.ipc.frame_format import END, FRAME_BYTES, HEAD, STDERR, STDIN, STDOUT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-STDIN, STDOUT, STDERR, END = 0, 1, 2, 255
-FRAME_BYTES = 64 * 1024
-_HEAD = struct.Struct("!BI")
 PARTS = {STDOUT: "stdout", STDERR: "stderr"}
 
 
@@ -64,10 +62,10 @@ class _Incoming:
 
     def frame(self) -> tuple[int, bytes] | None:
         """The next one; None where the stream is cut."""
-        head = self._read(_HEAD.size)
+        head = self._read(HEAD.size)
         if head is None:
             return None
-        channel, length = _HEAD.unpack(head)
+        channel, length = HEAD.unpack(head)
         data = self._read(length)
         return (channel, data) if data is not None else None
 
@@ -98,7 +96,7 @@ def _send_input(sock: socket.socket, begun: bytes) -> None:
 
 
 def _send(sock: socket.socket, channel: int, data: bytes) -> None:
-    sock.sendall(_HEAD.pack(channel, len(data)) + data)
+    sock.sendall(HEAD.pack(channel, len(data)) + data)
 
 
 def read_input() -> bytes:
