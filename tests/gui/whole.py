@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from PySide6.QtCore import QRect
 from PySide6.QtGui import QFont
 from PySide6.QtWidgets import QAbstractButton, QApplication, QScrollArea, QWidget
 
@@ -25,7 +26,7 @@ def text_at_200_percent(app: QApplication) -> Iterator[None]:
 
 def cut(window: QWidget) -> list[str]:
     """What is not seen whole: texts that have less room than they need, and pages wider than what scrolls them."""
-    QApplication.processEvents()  # what is posted lays out anew
+    _settle(window)
     found = []
     for label in (*window.findChildren(Label), *window.findChildren(RunsLabel)):
         needed = label.heightForWidth(label.width()) if label.hasHeightForWidth() else 0
@@ -39,3 +40,11 @@ def cut(window: QWidget) -> list[str]:
         if area.isVisible() and area.widget().width() > area.viewport().width():
             found.append(type(area).__name__)
     return found
+
+
+def _settle(window: QWidget) -> None:
+    """Let what is posted lay out anew, until it moves nothing any more."""
+    before: list[QRect] = []
+    while (now := [widget.geometry() for widget in window.findChildren(QWidget)]) != before:
+        before = now
+        QApplication.processEvents()
