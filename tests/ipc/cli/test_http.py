@@ -108,6 +108,23 @@ def test_a_redacted_body_is_acknowledged_by_the_hash_of_what_came(cli: Cli, ackn
     assert acknowledging.asked("result.ack")[0]["sha256"] == came
 
 
+def test_a_decoded_body_is_acknowledged_by_the_hash_of_what_came(cli: Cli, acknowledging: ScriptedBroker) -> None:
+    came = "sha256:" + hashlib.sha256(b"decoded").hexdigest()
+    shown = body(b"decoded", sha256="sha256:00", delivered_sha256=came)
+    acknowledging.answers("http.request", {"result": answered(200, shown)})
+    assert cli("http", "GET", "https://api.example.com/").status == 0
+    assert acknowledging.asked("result.ack")[0]["sha256"] == came
+
+
+def test_a_withheld_body_is_said_to_be(cli: Cli, acknowledging: ScriptedBroker) -> None:
+    shown = body(b"x", inline=False, text=None, withheld=True, undecodable="coding")
+    acknowledging.answers("http.request", {"result": answered(200, shown)})
+    ran = cli("http", "GET", "https://api.example.com/")
+    assert (ran.status, ran.out) == (13, b"")
+    assert "withheld: it does not decode" in ran.err
+    assert acknowledging.asked("result.fetch") == acknowledging.asked("result.ack") == []
+
+
 def test_a_large_body_comes_in_verified_chunks(cli: Cli, acknowledging: ScriptedBroker) -> None:
     parts = [b"a" * 10, b"b" * 10, b"c"]
     whole = b"".join(parts)

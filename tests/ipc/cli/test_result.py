@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -240,3 +241,38 @@ def test_a_sealed_output_is_asked_for_by_its_name(cli: Cli, broker: ScriptedBrok
 )
 def test_whole_chunks(begin: bytes, head: bytes, size: int, kept: int) -> None:
     assert whole_chunks(begin, head, size) == kept
+
+
+def test_what_was_decoded_is_acknowledged_by_the_hash_of_what_came(cli: Cli, stored: ScriptedBroker) -> None:
+    decoded = envelope(sha256="sha256:" + "0" * 64, delivered_sha256=digest(WHOLE))
+    stored.answers("action.get", {"result": decoded})
+    ran = cli("result", "fetch", ACT)
+    assert (ran.status, ran.out) == (0, WHOLE)
+    assert stored.asked("result.ack") == [{"invocation_id": ACT, "sha256": digest(WHOLE)}]
+
+
+def test_what_is_withheld_is_not_asked_for(cli: Cli, stored: ScriptedBroker) -> None:
+    stored.answers("action.get", {"result": envelope(withheld=True, undecodable="coding")})
+    ran = cli("result", "fetch", ACT)
+    assert (ran.status, ran.out, fetched(stored)) == (13, b"", [])
+    assert "withheld: it does not decode" in ran.err
+
+
+def test_a_file_behind_a_link_is_written_through(cli: Cli, stored: ScriptedBroker, tmp_path: Path) -> None:
+    target, link = tmp_path / "target", tmp_path / "link"
+    target.write_bytes(b"old")
+    link.symlink_to(target)
+    assert cli("result", "fetch", ACT, "-o", str(link)).status == 0
+    assert link.is_symlink()
+    assert target.read_bytes() == WHOLE
+
+
+def test_what_is_no_regular_file_is_not_replaced(cli: Cli, stored: ScriptedBroker, tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for what in (pipe, tmp_path):
+        ran = cli("result", "fetch", ACT, "-o", str(what))
+        assert ran.status == 2
+        assert "-o/--output" in ran.err
+    assert pipe.is_fifo()
+    assert fetched(stored) == []

@@ -76,9 +76,13 @@ def ask(broker: link.Link, params: Mapping[str, Any], *, as_json: bool) -> int:
     body = results.readable(envelope).get("body")
     if body is not None and body["complete"] and not (as_json and not body["inline"]):
         status = results.deliver(broker, envelope, body, status, printed=as_json)
+    if results.withheld(envelope):
+        status = exits.IN_DELIVERY
     if not as_json:
         for line in words.verdict(envelope):
             output.note(line)
+        if results.withheld(envelope):
+            output.note(words.WITHHELD)
     return status
 
 

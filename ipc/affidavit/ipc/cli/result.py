@@ -45,9 +45,12 @@ def configure(parser: Parser, name: str) -> None:
 def fetch(args: argparse.Namespace) -> int:
     if args.json and args.output is None:
         raise usage("With --json the result needs a file.", field="-o/--output", remedy="Add -o FILE.")
+    file = destination(args.output) if args.output is not None else None
     with link.agent() as broker:
         envelope = action.envelope_of(broker, "action.get", action.named(args.id))
         invocation = str(envelope["invocation_id"])
+        if results.withheld(envelope):
+            raise Refusal(exits.IN_DELIVERY, "withheld", words.WITHHELD, remedy=f"affidavit action show {invocation}")
         part, body = chosen(envelope, args.part)
         try:
             if body is None:
@@ -59,9 +62,9 @@ def fetch(args: argparse.Namespace) -> int:
                     if "error" in envelope:
                         return told(envelope, as_json=args.json)
                     raise unreadable(invocation)
-            if args.output is None:
+            if file is None:
                 return results.deliver(broker, envelope, body, exits.DONE, part, printed=False)
-            stored = store(broker, invocation, args.output, body, part)
+            stored = store(broker, invocation, file, body, part)
         except ActionFailed as ended:
             return told(ended.envelope, as_json=args.json)
         except results.Damaged as damage:
@@ -97,6 +100,15 @@ def told(envelope: Mapping[str, Any], *, as_json: bool) -> int:
 def unreadable(invocation: str) -> Refusal:
     message = "This action has no complete answer to fetch."
     return Refusal(exits.REFUSED, "no_result", message, remedy=f"affidavit action show {invocation}")
+
+
+def destination(file: Path) -> Path:
+    """The file that is to be, at the end of symbolic links. Refusal for what is there and is no regular file."""
+    end = Path(os.path.realpath(file))
+    if end.exists() and not end.is_file():
+        message = f"{file} is not a regular file, and would be replaced by one."
+        raise usage(message, field="-o/--output", remedy="Name another file, or leave -o out for stdout.")
+    return end
 
 
 def store(broker: link.Link, invocation: str, file: Path, body: Mapping[str, Any], part: str) -> int:

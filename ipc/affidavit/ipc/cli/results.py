@@ -26,12 +26,17 @@ def readable(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
         return {}
     found = {"body": (envelope.get("http") or {}).get("body")}
     found |= {part: (envelope.get("ssh") or {}).get(part) for part in OUTPUTS}
-    return {part: body for part, body in found.items() if body is not None}
+    return {part: body for part, body in found.items() if body is not None and not body.get("withheld")}
+
+
+def withheld(envelope: Mapping[str, Any]) -> bool:
+    """The body does not decode, and may hold a credential in a form that was not found: no agent gets it."""
+    return bool(((envelope.get("http") or {}).get("body") or {}).get("withheld"))
 
 
 def acknowledged_hash(body: Mapping[str, Any]) -> str:
-    """The hash of what the caller gets: of the redacted form where something was redacted."""
-    return str(body["delivered_sha256"] if body["redactions"] else body["sha256"])
+    """The hash of what the caller gets, which is decoded and redacted; the original's where the two are one."""
+    return str(body["delivered_sha256"] or body["sha256"])
 
 
 def deliver(

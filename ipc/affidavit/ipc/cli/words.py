@@ -43,6 +43,10 @@ NEEDS = {
     "proxy_credential": "The proxy asks for a credential.",
     "network_login": "The network asks for a login.",
 }
+WITHHELD = (
+    "The body is withheld: it does not decode, and the credential may stand in it. Only the operator may see it, and "
+    "asking again changes nothing. The status and the hash are in the record."
+)
 
 
 def verdict(envelope: Mapping[str, Any]) -> Iterator[str]:
