@@ -6,12 +6,16 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import gzip
 import hashlib
 import json
 import textwrap
+import zlib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
+import brotli
 import pytest
 from tests.broker.wire.peer import Call, Script, answer, replies, replies_and_resets
 from tests.e2e import target
@@ -319,3 +323,36 @@ def test_a_caller_that_is_gone_and_back(then: Callable[[Broker], None] | None, h
 
 def kinds_of(envelope: Envelope) -> list[str]:
     return [event["kind"] for event in envelope["events"]]
+
+
+# -- to a person's terminal
+
+
+CODINGS: dict[str, Callable[[bytes], bytes]] = {
+    "gzip": gzip.compress,
+    "deflate": zlib.compress,
+    "br": brotli.compress,
+}
+
+
+@pytest.mark.parametrize("coding", CODINGS)
+@pytest.mark.parametrize("large", [False, True], ids=["inline", "in-chunks"])
+def test_a_decoded_answer_is_printed_fetched_and_acknowledged(
+    coding: str, large: bool, home: Home, world: World, tmp_path: Path
+) -> None:
+    body = "".join(f"line {n} of the answer\n" for n in range(200_000 if large else 5)).encode()
+    coded = CODINGS[coding](body)
+    path = f"/coded/{new_operation()}"
+    world.target.scripts[path] = lambda call: call.answer(200, coded, f"Content-Encoding: {coding}")
+    with home.serve() as broker:
+        ran = home.run("http", "GET", f"http://127.0.0.1:{world.target.port}{path}")
+        assert (ran.status, ran.out.encode() == body) == (0, True), ran.err
+        operation_id = ran.err.splitlines()[0]
+        file = tmp_path / "answer"
+        assert home.run("result", "fetch", operation_id, "-o", str(file)).status == 0
+        with broker.agent() as agent:
+            assert (
+                answered(agent, "action.get", {"operation_id": operation_id})["evidence"]["delivery"] == "acknowledged"
+            )
+    assert file.read_bytes() == body
+    assert len(world.target.arrivals(path)) == 1
