@@ -36,6 +36,12 @@ def configure(parser: Parser, name: str) -> None:
     ):
         part = add(verb, run, what, epilog=example(f"affidavit action {verb} op_7d5d4d8e", exits.ACTION_HELP))
         part.add_argument("id", metavar="ID", help="invocation id or operation id")
+        if verb == "show":
+            part.add_argument(
+                "--operator",
+                action="store_true",
+                help="as the operator sees it: the target of any agent's, too",
+            )
         if verb in ("wait", "retry"):
             part.add_argument("--wait", type=float, metavar="S", help="seconds until it answers `pending` (0-600)")
         if verb == "cancel":
@@ -79,7 +85,26 @@ def envelope_of(broker: link.Link, method: str, params: Mapping[str, Any]) -> Ma
 
 def show(args: argparse.Namespace) -> int:
     with link.agent() as broker:
-        return told(envelope_of(broker, "action.get", {**named(args.id), "events": True}), as_json=args.json)
+        if not args.operator:
+            return told(envelope_of(broker, "action.get", {**named(args.id), "events": True}), as_json=args.json)
+        params = {"invocation_id": invocation_id(broker, args.id)}
+    from affidavit.ipc.cli import operator  # an agent's command needs none of it
+
+    return told(without_contents(operator.call("action.get", params)), as_json=args.json)
+
+
+def without_contents(envelope: Mapping[str, Any]) -> dict[str, Any]:
+    """What the operator is shown, without what was answered: that is handed out by a card alone."""
+    shown = dict(envelope)
+    for wire in ("http", "ssh"):
+        parts = shown.get(wire)
+        if parts is not None:
+            shown[wire] = {name: _described(part) for name, part in parts.items()}
+    return shown
+
+
+def _described(part: Any) -> Any:
+    return {n: v for n, v in part.items() if n not in ("text", "base64")} if isinstance(part, Mapping) else part
 
 
 def wait(args: argparse.Namespace) -> int:
@@ -149,6 +174,7 @@ def record_lines(envelope: Mapping[str, Any]) -> Iterator[str]:
     authorization = evidence.get("authorization") or {}
     settled = envelope.get("settled") or {}
     facts = (
+        ("Title", envelope.get("title")),
         ("Action", envelope["invocation_id"]),
         ("Operation", envelope.get("operation_id")),
         ("Target", shown_target(evidence.get("target"))),
