@@ -300,3 +300,13 @@ def test_a_refused_variable_of_the_contract_is_not_asked_for_without_it(
     ran = cli("ssh", *words, "web", "true")
     assert (ran.status, json.loads(ran.err)["error"]["field"]) == (255, "env.RELEASE_ID")
     assert len(broker.asked("ssh.exec")) == 1
+
+
+def test_a_connection_that_ends_under_a_command_gives_no_status_that_may_be_its_own(
+    cli: Cli, broker: ScriptedBroker
+) -> None:
+    broker.answers("ssh.exec", None)
+    ran = cli("ssh", "web", "--", "make")
+    assert ran.status == 255
+    assert "proves nothing" in ran.err
+    assert "next: affidavit action show op_" in ran.err

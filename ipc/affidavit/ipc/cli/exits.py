@@ -42,9 +42,10 @@ exit status:
 SSH_HELP = """\
 exit status:
   that of the command, as with ssh
-  255 it has none, or its output did not arrive whole: the envelope on stderr says what is known
+  255 it has none, or its output did not arrive whole: the envelope on stderr says what is known; or the broker
+      ended under it
   2   wrong usage
-  3   the broker is not reachable"""
+  3   the broker is not reachable: nothing was asked for"""
 
 HELP = """\
 exit status:

@@ -115,6 +115,7 @@ def ssh(args: argparse.Namespace) -> int:
         refusal.extra = {"operation_id": params["operation_id"], **refusal.extra}
         if isinstance(refusal, link.Lost):
             refusal.remedy = f"affidavit action show {params['operation_id']}"
+            refusal.status = exits.NO_STATUS  # the command may have run: no small status may be taken for its own
         raise
 
 
