@@ -76,8 +76,14 @@ def of_envelope(envelope: Mapping[str, Any]) -> int:
         return IN_DELIVERY
     if outcome == "rejected":
         return REJECTED
-    plain = "settled" in envelope or _plain_success(envelope.get("http")) or _plain_end(envelope.get("ssh"))
+    plain = _settled_otherwise(envelope) or _plain_success(envelope.get("http")) or _plain_end(envelope.get("ssh"))
     return DONE if plain else COMMITTED_OTHER
+
+
+def _settled_otherwise(envelope: Mapping[str, Any]) -> bool:
+    """By a look-up or an attestation. Where details are sealed, the source in `evidence` says so alone."""
+    source = (envelope.get("evidence") or {}).get("source")
+    return "settled" in envelope or source in ("remote_query", "operator_attested")
 
 
 def _plain_success(http: Mapping[str, Any] | None) -> bool:
