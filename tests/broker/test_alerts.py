@@ -122,6 +122,86 @@ async def test_an_alert_about_what_lasts_stays_closed_and_one_about_an_event_com
     assert [which for which, _ in alerts(world)] == ["mismatch"]
 
 
+async def overdue(world: Any, a: int = 1) -> None:
+    """An operation that is unknown past its deadline, and its alert."""
+    world.script(HANG_UP)
+    await world.ask(world.session(), json={"a": a})
+    world.clock.ahead_s += 631
+    world.broker.core.sweep()
+
+
+async def test_an_alert_about_what_lasts_keeps_its_time_over_a_restart(world: Any) -> None:
+    await overdue(world)
+    (first,) = world.broker.core.status()["alerts"]
+    for _ in range(2):
+        await world.stop()
+        world.clock.ahead_s += 100
+        await world.start()
+        world.broker.core.sweep()
+        assert world.broker.core.status()["alerts"] == [first], "while it is locked, too"
+        await world.unlock()
+        assert world.broker.core.status()["alerts"] == [first]
+        assert await marks(world) == 1
+
+
+async def test_an_unknown_operation_that_the_operator_has_seen_is_no_alert_in_later_runs(world: Any) -> None:
+    await overdue(world)
+    await close(world, "recovery_deadline")
+    for _ in range(2):
+        await world.stop()
+        await world.start()
+        world.broker.core.sweep()
+        assert alerts(world) == [], "while it is locked, too"
+        await world.unlock()
+        world.broker.core.sweep()
+        assert alerts(world) == []
+    await overdue(world, 2)
+    assert [which for which, _ in alerts(world)] == ["recovery_deadline"], "that of another operation is new"
+
+
+async def test_what_lasts_and_is_nobody_s_invocation_is_told_anew_in_each_run(world: Any) -> None:
+    for _ in range(2):
+        world.broker.core.alerts.raise_("storage", "It cannot be tended.", lasting=True)
+        assert alerts(world) == [("storage", None)]
+        await close(world, "storage")
+        world.broker.core.alerts.raise_("storage", "It cannot be tended.", lasting=True)
+        assert alerts(world) == []
+        await world.restart()
+
+
+async def test_an_alert_raised_again_while_locked_has_the_time_of_the_first_and_both_are_closed_as_one(
+    world: Any,
+) -> None:
+    world.broker.core.alert("passphrase", "Five wrong ones.")
+    (first,) = world.broker.core.status()["alerts"]
+    for closed in (False, True):
+        await world.stop()
+        world.clock.ahead_s += 100
+        await world.start()
+        world.broker.core.alert("passphrase", "Five wrong ones.")
+        if closed:
+            await close(world, "passphrase")
+        await world.unlock()
+        assert [a["at"] for a in world.broker.core.status()["alerts"]] == [] if closed else [first["at"]]
+    assert await marks(world) == 0
+
+
+async def test_a_closed_alert_stays_closed_when_the_vault_is_unlocked_at_once(world: Any) -> None:
+    world.broker.core.alert("contradiction", "Record 7 is contradicted.")
+    await world.broker.core.projection.flush().durable()
+    world.broker.core.calm("contradiction", "Record 7 is contradicted.")
+    await world.broker.operator.lock(why="test")
+    await world.unlock()
+    assert alerts(world) == []
+
+
+async def test_an_alert_is_closed_durably_before_that_is_said(world: Any) -> None:
+    world.broker.core.alert("contradiction", "Record 7 is contradicted.")
+    await world.broker.core.projection.flush().durable()
+    await close(world, "contradiction")
+    assert world.broker.core.projection.reader.blob_ids("alert_", "alert_~") == ()
+
+
 async def test_the_oldest_alerts_give_way(world: Any) -> None:
     for n in range(KEPT + 2):
         world.broker.core.alert("storage", f"Number {n}.")

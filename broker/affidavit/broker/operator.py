@@ -219,6 +219,10 @@ class OperatorSide:
         if alert is None:
             raise OperatorRefused("not_known", "No such alert is open.", field="alert_id")
         self._core.alerts.close(alert.which, alert.says, by="operator")
+        try:
+            await self._core.projection.flush().durable()
+        except JournalPoisoned as poisoned:
+            raise OperatorRefused("poisoned", str(poisoned), remedy=poisoned.remedy) from None
         return {"closed": alert_id}
 
     # -- credentials
