@@ -171,19 +171,20 @@ def facts(envelope: Envelope) -> Mapping[str, Any]:
 
 def verdict(envelope: Envelope, finish: Finish) -> Verdict:
     """The verdict of a result."""
-    if _may_repeat(envelope):
+    if may_repeat(envelope):
         return Retryable(envelope, finish)
     return Unresolved(envelope, finish) if _unresolved(envelope) else Verdict(envelope, finish)
 
 
 def failure(envelope: Envelope, finish: Finish, request: Mapping[str, Any] | None = None) -> ActionFailed:
     """The failure that an error stands for; `request` as in Verdict."""
-    if _may_repeat(envelope):
+    if may_repeat(envelope):
         return RetryableFailure(envelope, finish, request)
     return (UnresolvedFailure if _unresolved(envelope) else ActionFailed)(envelope, finish, request)
 
 
-def _may_repeat(envelope: Envelope) -> bool:
+def may_repeat(envelope: Envelope) -> bool:
+    """Whether a repeat is safe and the record allows one now, with nothing else needed first."""
     said, evidence = facts(envelope), envelope.get("evidence") or {}
     return said.get("retry") in REPEATING and evidence.get("retry_allowed") is True and said.get("needs") is None
 

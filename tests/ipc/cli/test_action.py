@@ -45,7 +45,7 @@ UNKNOWN: dict[str, Any] = {
 SHOWN = """\
 REMOTE_OUTCOME_UNKNOWN: unknown, in remote execution; may repeat with the same key.
 It was sent.
-Next: Look first: GET https://a.example/v1?ref=op_1
+Next: Look first: affidavit action reconcile act_01JEXAMPLE0000000000000000 (it asks GET https://a.example/v1?ref=op_1)
 
 Action:       act_01JEXAMPLE0000000000000000
 Operation:    op_1
@@ -62,17 +62,47 @@ Records:
 @pytest.mark.parametrize(
     ("look_up", "step"),
     [
-        ({"available": True, "method": "GET", "url": "https://a.example/1"}, "Look first: GET https://a.example/1"),
-        ({"available": True, "command": "release-status op-1"}, "Look first: release-status op-1"),
+        ({"available": True, "method": "GET", "url": "https://a.example/1"}, " (it asks GET https://a.example/1)"),
+        ({"available": True, "command": "release-status op-1"}, " (it runs release-status op-1)"),
         (
             {"available": True},
-            "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock",
+            ". While the vault is locked that asks nothing (affidavit unlock). "
+            "The query is shown only to the program whose action it is.",
         ),
     ],
 )
 def test_the_step_after_an_unknown_is_the_look_up(look_up: dict[str, Any], step: str) -> None:
     evidence = {**UNKNOWN["evidence"], "reconcile": look_up}
-    assert words.next_step({**UNKNOWN, "evidence": evidence}) == step
+    assert words.next_step({**UNKNOWN, "evidence": evidence}) == f"Look first: affidavit action reconcile {ACT}{step}"
+
+
+@pytest.mark.parametrize("retry", ["backoff", "same_idempotency_key"])
+@pytest.mark.parametrize("outcome", ["unknown", "rejected", "committed"])
+@pytest.mark.parametrize("look_up", [{"available": False}, UNKNOWN["evidence"]["reconcile"]])
+def test_where_a_repeat_is_safe_it_is_the_next_step(retry: str, outcome: str, look_up: dict[str, Any]) -> None:
+    evidence = {**UNKNOWN["evidence"], "reconcile": look_up, "retry_allowed": True}
+    told = {**UNKNOWN, "error": {**FACTS, "outcome": outcome, "retry": retry}, "evidence": evidence}
+    assert words.next_step(told) == f"affidavit action retry {ACT}"
+
+
+def test_what_was_approved_and_never_left_is_repeated_by_its_id() -> None:
+    evidence = {"retry_allowed": True, "fingerprint": "sha256:aa"}
+    told = {**UNKNOWN, "error": {**FACTS, "outcome": "not_attempted", "retry": "backoff"}, "evidence": evidence}
+    assert words.next_step(told) == f"affidavit action retry {ACT}"
+
+
+@pytest.mark.parametrize(
+    ("evidence", "facts"),
+    [
+        ({"retry_allowed": False}, {}),
+        ({"retry_allowed": True}, {"retry": "reconcile"}),
+        ({"retry_allowed": True}, {"needs": "request"}),
+        ({"retry_allowed": True, "fingerprint": None}, {"outcome": "not_attempted", "retry": "backoff"}),
+    ],
+)
+def test_a_repeat_that_is_not_allowed_is_not_the_next_step(evidence: dict[str, Any], facts: dict[str, Any]) -> None:
+    told = {**UNKNOWN, "error": {**FACTS, **facts}, "evidence": {**UNKNOWN["evidence"], **evidence}}
+    assert "action retry" not in (words.next_step(told) or "")
 
 
 ATTEST = "No status query is known for this action; look at the target, then the operator can attest it."
@@ -103,7 +133,7 @@ def test_the_step_after_a_hop_is_its_own(cli: Cli) -> None:
     assert words.next_step({**UNKNOWN, "error": undelivered, "evidence": evidence}) == f"affidavit result fetch {ACT}"
     looking = {**FACTS, "outcome": "unknown", "retry": "reconcile"}
     step = words.next_step({**UNKNOWN, "error": looking, "evidence": evidence})
-    assert step == "Look first: GET https://a.example/v1?ref=op_1"
+    assert step == f"Look first: affidavit action reconcile {ACT} (it asks GET https://a.example/v1?ref=op_1)"
     refused = {**FACTS, "outcome": "rejected", "retry": "reconcile"}
     step = words.next_step({**UNKNOWN, "error": refused, "evidence": evidence})
     assert step == "Look first: affidavit action show act_before"

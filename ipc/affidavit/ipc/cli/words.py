@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from affidavit.ipc.cli.escape import escape
-from affidavit.ipc.verdict import facts
+from affidavit.ipc.verdict import facts, may_repeat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,6 +47,12 @@ WITHHELD = (
     "The body is withheld: it does not decode, and the credential may stand in it. Only the operator may see it, and "
     "asking again changes nothing. The status and the hash are in the record."
 )
+QUERY_SEALED = (
+    "While the vault is locked that asks nothing (affidavit unlock). The query is shown only to the program whose "
+    "action it is."
+)
+"""Of a look-up without its words: the vault is locked, or the action is another program's. An envelope does not say
+which."""
 
 
 def verdict(envelope: Mapping[str, Any]) -> Iterator[str]:
@@ -80,16 +86,20 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
     if said["retry"] == "fetch_result":
         other = evidence.get("refers_to") if said["phase"] != "result_delivery" else None
         return fetching(other or invocation, "stdout" if is_command(envelope) else "body")
+    kept = said["outcome"] != "not_attempted" or evidence.get("fingerprint") is not None
+    if kept and may_repeat(envelope):  # what was refused at once is kept by nobody
+        return f"affidavit action retry {invocation}"
     if said["retry"] == "reconcile" and said["outcome"] != "unknown" and evidence.get("refers_to"):
         return f"Look first: affidavit action show {evidence['refers_to']}"
     if said["outcome"] == "unknown" or said["retry"] == "reconcile":
         look = evidence.get("reconcile") or {}
+        ask = f"affidavit action reconcile {invocation}"
         if look.get("url"):
-            return f"Look first: {look.get('method', 'GET')} {look['url']}"
+            return f"Look first: {ask} (it asks {look.get('method', 'GET')} {look['url']})"
         if look.get("command"):
-            return f"Look first: {look['command']}"
+            return f"Look first: {ask} (it runs {look['command']})"
         if look.get("available"):
-            return "Look first. The status query is sealed until the operator unlocks the vault: affidavit unlock"
+            return f"Look first: {ask}. {QUERY_SEALED}"
         if attestable(envelope):
             return "No status query is known for this action; look at the target, then the operator can attest it."
         return "Look at the target before it is asked for again."
