@@ -85,6 +85,17 @@ def test_the_most_telling_sentence_wins_and_unknown_facts_are_not_invented() -> 
     assert "{" not in texts.sentence(Code.CONNECT_FAILED, {})
 
 
+@pytest.mark.parametrize("idempotent", [True, "assumed", "name", False])
+def test_a_503_is_put_down_to_the_contract_only_where_it_lists_it(idempotent: bool | str) -> None:
+    envelope = {
+        "error": {"code": "REMOTE_UNAVAILABLE", "outcome": "rejected"},
+        "evidence": {"contract": {"id": "c", "idempotent": idempotent}},
+        "http": {"status": 503},
+    }
+    for facts in (texts.facts(envelope), texts.facts({**envelope, "http": None})):
+        assert ("the contract says" in texts.sentence(Code.REMOTE_UNAVAILABLE, facts)) is (idempotent is False)
+
+
 def test_the_facts_of_an_envelope() -> None:
     envelope = {
         "operation_id": "op_7d5d4d8e",

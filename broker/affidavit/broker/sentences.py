@@ -171,6 +171,8 @@ def _answered(inv: Invocation, code: Code) -> str:
         case Code.REMOTE_RATE_LIMITED:
             wait = f" {inv.retry_after_s:g} s" if inv.retry_after_s is not None else ""
             return f"The target asks to wait{wait} (status {status})."
+        case Code.REMOTE_UNAVAILABLE if inv.outcome is Outcome.REJECTED and inv.known_idempotent:
+            return f"The target is not available now (status {status}). A repeat counts as safe, so this is a refusal."
         case Code.REMOTE_UNAVAILABLE if inv.outcome is Outcome.REJECTED:
             return f"Refused before any work, as the contract says (status {status})."
         case Code.REMOTE_UNAVAILABLE:

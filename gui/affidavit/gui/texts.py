@@ -43,6 +43,9 @@ def _said(*variants: Sentence | str) -> tuple[Sentence, ...]:
 
 _BEFORE = {"outcome": Outcome.NOT_ATTEMPTED}
 _BEHIND = {"outcome": Outcome.UNKNOWN}
+_REFUSED = {"outcome": Outcome.REJECTED}
+_LISTED = {"outcome": Outcome.REJECTED, "idempotent": False}
+"""What is not idempotent is refused by such a status only where the contract lists it."""
 
 CODES: Final[Mapping[Code, tuple[Sentence, ...]]] = MappingProxyType(
     {
@@ -264,8 +267,13 @@ CODES: Final[Mapping[Code, tuple[Sentence, ...]]] = MappingProxyType(
             "The target asks to wait.",
         ),
         Code.REMOTE_UNAVAILABLE: _said(
-            Sentence("Refused before any work, as the contract says ({status}).", {"outcome": Outcome.REJECTED}),
-            Sentence("Refused before any work, as the contract says.", {"outcome": Outcome.REJECTED}),
+            Sentence("Refused before any work, as the contract says ({status}).", _LISTED),
+            Sentence("Refused before any work, as the contract says.", _LISTED),
+            Sentence(
+                "The target is not available now ({status}). A repeat counts as safe, so this is a refusal.",
+                _REFUSED,
+            ),
+            Sentence("The target is not available now. This is a refusal.", _REFUSED),
             "Answered {status}; no contract says that nothing was done.",
             "Answered; no contract says that nothing was done.",
         ),
@@ -340,7 +348,8 @@ def sentence(code: Code, facts: Mapping[str, object]) -> str:
 
     Facts by name: `outcome`, `phase`, `retry`, `field`, `needs`, `record` (of the dispatch), `settled_record`,
     `result_record`, `status`, `exit_status`, `exit_signal`, `system_code`, `stage`, `tries`, `kind` (`http`, `ssh`),
-    `method`, `host`, `job`, `location`, `reason`, `limit`, `wait`, and what a sentence names besides.
+    `method`, `host`, `job`, `location`, `reason`, `limit`, `wait`, `idempotent` (of the contract), and what a
+    sentence names besides.
     """
     for variant in CODES[code]:
         if variant.fits(facts):
@@ -378,6 +387,7 @@ def facts(envelope: Mapping[str, object]) -> dict[str, object]:
         "tries": len(tries) if isinstance(tries, list) and tries else None,
         "job": _part(evidence, "job").get("id"),
         "reason": _part(evidence, "authorization").get("reason"),
+        "idempotent": _part(evidence, "contract").get("idempotent"),
     }
     return {name: value for name, value in found.items() if value is not None}
 
