@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from affidavit.broker.card import NoticeKind
 from affidavit.ipc.cli import card_text, operator
 
 if TYPE_CHECKING:
@@ -86,6 +87,25 @@ def test_a_card_of_a_new_host_shows_the_whole_key(next_host: str | None) -> None
     assert "the key of web at web.example.com:22 has never been seen: ssh-ed25519 SHA256:7Qm4." in told
     assert "Approving pins it." in told
     assert ("Nothing is sent yet: inner" in told) is (next_host is not None)
+
+
+def test_a_card_that_releases_a_result_says_nothing_of_a_dispatch() -> None:
+    notice = {"kind": "result_release", "invocation_id": "act_9", "record": 41, "at": None, "host_key": None}
+    told = list(card_text.lines(card(notices=[notice], effect="read", title="Hand it over", credential=None)))
+    assert told[:3] == [
+        "Hand it over",
+        "Ends 2026-11-30 14:42:07 UTC; then the result is not handed over.",
+        "! Nothing is sent: another agent asks to read a recorded result. The result is that of record 41 (act_9). It "
+        "belongs to another session.",
+    ]
+    assert "The result is that of: POST https://api.example.com/v1/payments" in told
+    assert any(line.endswith(" ".join(["8b1f"] * 8)) for line in told)
+    assert told[-1] == "Scope: lets this session read the result. Nothing is sent."
+    assert not [line for line in told if line.startswith(("Credential", "Contract", "READ", "  body", "  no body"))]
+
+
+def test_every_notice_has_a_sentence() -> None:
+    assert set(NoticeKind) <= set(card_text.NOTICES)
 
 
 def test_a_card_names_the_last_approved_url_where_it_is_another() -> None:

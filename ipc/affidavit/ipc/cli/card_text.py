@@ -22,6 +22,10 @@ NOTICES = {
         "First contact: the key of {host} at {authority} has never been seen: {algorithm} {fingerprint}. Compare it "
         "with the one that its administrator published. Approving pins it."
     ),
+    "result_release": (
+        "Nothing is sent: another agent asks to read a recorded result. The result is that of record {record} "
+        "({invocation_id}). It belongs to another session."
+    ),
     "contract_first_use": "This contract is used for the first time.",
     "redirected": (
         "The target answered {invocation_id} (record {record}) with a redirect to here. The agent did not name it."
@@ -36,9 +40,11 @@ ANSWERS = {
 
 def lines(card: Mapping[str, Any]) -> Iterator[str]:
     """The whole card. Everything that an agent or a target wrote is escaped."""
-    yield f"{card['effect'].upper()}  {escape(card['title'])}"
+    released = releases(card)
+    yield escape(card["title"]) if released else f"{card['effect'].upper()}  {escape(card['title'])}"
     if card["expires_at"]:
-        yield f"Ends {clock(card['expires_at'])} UTC; then nothing is sent."
+        end = "the result is not handed over" if released else "nothing is sent"
+        yield f"Ends {clock(card['expires_at'])} UTC; then {end}."
     for notice in card["notices"]:
         key = notice.get("host_key") or {}
         yield f"! {escape(NOTICES.get(notice['kind'], notice['kind']).format(**{**notice, **key}))}"
@@ -47,6 +53,11 @@ def lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield ""
     yield from caller(card["session"], card["reason"])
     yield ""
+    if released:
+        yield f"The result is that of: {escape(card['method'])} {escape(card['url'])}"
+        yield f"Fingerprint of that action: {' '.join(card['fingerprint_groups'])}"
+        yield "Scope: lets this session read the result. Nothing is sent."
+        return
     yield f"{escape(card['method'])} {escape(card['url'])}"
     if (last := card.get("last_url")) not in (None, card["url"]):
         yield f"  last approved on this route: {escape(last)}"
@@ -55,6 +66,11 @@ def lines(card: Mapping[str, Any]) -> Iterator[str]:
     yield from body(card["body"])
     yield ""
     yield from terms(card)
+
+
+def releases(card: Mapping[str, Any]) -> bool:
+    """Whether the card would hand over a recorded result instead of sending anything."""
+    return any(notice["kind"] == "result_release" for notice in card["notices"])
 
 
 def caller(session: Mapping[str, Any], reason: str | None) -> Iterator[str]:
