@@ -249,6 +249,17 @@ def test_stdin_is_the_body(cli: Cli, acknowledging: ScriptedBroker, home: Any) -
     assert acknowledging.asked("http.request")[0]["body_base64"] == base64.b64encode(b"from stdin").decode()
 
 
+def test_a_body_over_the_limit_is_refused_by_the_name_of_its_option(cli: Cli, broker: ScriptedBroker) -> None:
+    file = cli.home.parent / "large"
+    for size, said in ((8 * 1024 * 1024 + 1, True), (9_000_000, True), (8 * 1024 * 1024, False)):
+        file.write_bytes(bytes(size))
+        ran = cli("http", "POST", "https://api.example.com/", "-d", f"@{file}", "--operation-id", "op_1")
+        assert ("The body is over 8388608 bytes" in ran.err) is said
+        assert ("-d/--data" in ran.err) is said
+        assert (ran.status == 2) is said
+    assert len(broker.asked("http.request")) == 1
+
+
 def test_a_reader_that_went_away_leaves_the_result_unacknowledged(cli: Cli, acknowledging: ScriptedBroker) -> None:
     acknowledging.answers("http.request", {"result": answered(200, body(b"x" * 100))})
     reading, writing = os.pipe()

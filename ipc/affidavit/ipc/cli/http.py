@@ -11,7 +11,7 @@ import base64
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from affidavit.broker.limits import Limits
 from affidavit.ipc.cli import exits, link, output, results, words
@@ -114,14 +114,22 @@ def header(text: str) -> list[str]:
 
 
 def body_of(data: str) -> bytes:
-    """The bytes that `-d` names. Of a longer source one byte over the limit is read, so that the broker refuses it."""
+    """The bytes that `-d` names. A source over the limit is refused here: nobody has counted how long it is."""
     if data == "-":
-        return sys.stdin.buffer.read(BODY_MAX + 1)
+        return whole(sys.stdin.buffer)
     if not data.startswith("@"):
         return data.encode("utf-8", "surrogateescape")
     try:
         with open(data[1:], "rb") as file:
-            return file.read(BODY_MAX + 1)
+            return whole(file)
     except OSError as error:
         message = f"{data[1:]} cannot be read: {os.strerror(error.errno or 0)}."
         raise usage(message, field="-d/--data") from None
+
+
+def whole(source: BinaryIO) -> bytes:
+    """All bytes of a source, up to the limit."""
+    read = source.read(BODY_MAX + 1)
+    if len(read) > BODY_MAX:
+        raise usage(f"The body is over {BODY_MAX} bytes, which is the limit.", field="-d/--data")
+    return read
