@@ -67,7 +67,8 @@ Records:
         (
             {"available": True},
             ". While the vault is locked that asks nothing (affidavit unlock). "
-            "The query is shown only to the program whose action it is.",
+            "The query is shown to the program whose action it is, and to the operator: "
+            f"affidavit action show --operator {ACT}",
         ),
     ],
 )

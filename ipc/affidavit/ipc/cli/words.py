@@ -48,8 +48,8 @@ WITHHELD = (
     "asking again changes nothing. The status and the hash are in the record."
 )
 QUERY_SEALED = (
-    "While the vault is locked that asks nothing (affidavit unlock). The query is shown only to the program whose "
-    "action it is."
+    "While the vault is locked that asks nothing (affidavit unlock). The query is shown to the program whose action it "
+    "is, and to the operator: affidavit action show --operator {invocation_id}"
 )
 """Of a look-up without its words: the vault is locked, or the action is another program's. An envelope does not say
 which."""
@@ -99,7 +99,7 @@ def next_step(envelope: Mapping[str, Any]) -> str | None:
         if look.get("command"):
             return f"Look first: {ask} (it runs {look['command']})"
         if look.get("available"):
-            return f"Look first: {ask}. {QUERY_SEALED}"
+            return f"Look first: {ask}. {QUERY_SEALED.format(invocation_id=invocation)}"
         if attestable(envelope):
             return "No status query is known for this action; look at the target, then the operator can attest it."
         return "Look at the target before it is asked for again."
