@@ -128,7 +128,10 @@ def test_contract_check_tells_the_answers_or_each_problem(cli: Cli, tmp_path: Pa
     file.write_text(CONTRACT)
     ran = cli("contract", "check", str(file))
     assert ran.status == 0
+    assert "It matches nothing until it is adopted" in ran.text
     assert "Contract: practice.read" in ran.text
+    assert "(as checked)" in ran.text
+    assert "(adopted)" not in ran.text
     assert "A repeat is bound by:" in ran.text
     file.write_text(CONTRACT + 'sort = "x"\n[nonsense]\n')
     ran = cli("contract", "check", str(file), "--json")
@@ -142,8 +145,10 @@ def test_contract_check_tells_the_answers_or_each_problem(cli: Cli, tmp_path: Pa
 
 def test_adopt_checks_before_it_asks_for_a_passphrase(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "practice.toml"
-    file.write_text("id = 3")
+    file.write_text(CONTRACT + 'sort = "x"\n[nonsense]\n')
     ran = cli("contract", "adopt", str(file))
     assert ran.status == 1
-    assert "practice.toml:1:" in ran.err
+    assert [line.partition("`")[0] for line in ran.err.splitlines()[:2]] == ["practice.toml:9: ", "practice.toml:10: "]
+    assert "U+000A" not in ran.err
+    assert [each["line"] for each in cli("contract", "adopt", str(file), "--json").json["problems"]] == [9, 10]
     assert "Nothing was adopted" in ran.err

@@ -72,7 +72,7 @@ def check(args: argparse.Namespace) -> int:
         output.say_json({"file": str(args.file), "problems": [], **shown})
     else:
         output.say(f"{escape(args.file.name)} is a whole contract. It matches nothing until it is adopted.")
-        for line in contract_lines(shown):
+        for line in contract_lines(shown, standing="as checked"):
             output.say(line)
     return exits.DONE
 
@@ -115,11 +115,11 @@ def explain(args: argparse.Namespace) -> int:
     return exits.DONE
 
 
-def contract_lines(found: Mapping[str, Any]) -> Iterator[str]:
-    """One contract with its three answers."""
+def contract_lines(found: Mapping[str, Any], *, standing: str | None = None) -> Iterator[str]:
+    """One contract with its three answers. `standing`: in place of its own, of a text that was only read."""
     contract = found["contract"]
     title = f", {escape(contract['title'])}" if contract.get("title") else ""
-    yield f"Contract: {escape(contract['id'])}{title} ({escape(contract['standing'])})"
+    yield f"Contract: {escape(contract['id'])}{title} ({escape(standing or contract['standing'])})"
     if contract.get("source"):
         yield f"Read from: {escape(contract['source'])}, checked {escape(str(contract.get('checked')))}"
     yield f"Effect: {escape(found['effect'])}; idempotent: {escape(str(found['idempotent']).lower())}"
@@ -145,8 +145,15 @@ def adopt(args: argparse.Namespace) -> int:
         for each in texts:
             parse(each["text"], file=each["file"])
     except ContractRefused as refused:
+        for problem in [] if args.json else refused.problems:
+            output.note(escape(str(problem)))
         raise Refusal(
-            exits.REFUSED, "invalid", str(refused), field="FILE", remedy="Nothing was adopted. Mend it first."
+            exits.REFUSED,
+            "invalid",
+            f"{refused.problems[0].file} is no whole contract.",
+            field="FILE",
+            remedy="Nothing was adopted. Mend it first.",
+            extra={"problems": [problem_json(each) for each in refused.problems]},
         ) from None
     found = operator.call_with_passphrase(args, "contract.adopt", {"files": texts}, offline=True)
     if args.json:

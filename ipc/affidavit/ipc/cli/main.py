@@ -27,7 +27,7 @@ COMMANDS: dict[str, tuple[str, str, str]] = {
     "unlock": ("vault", "For the operator", "open the vault"),
     "lock": ("vault", "For the operator", "close the vault; what is not sent yet is stopped"),
     "credential": ("credential", "For the operator", "add, list, rotate, remove, import credentials"),
-    "host": ("host", "For the operator", "add, list, remove, import SSH hosts"),
+    "host": ("host", "For the operator", "add, edit, list, remove, import SSH hosts"),
     "trust": ("trust", "For the operator", "add, list, remove private certificate authorities"),
     "proxy": ("proxy", "For the operator", "set, show, drop the proxy of https targets"),
     "approvals": ("approval", "For the operator", "the cards that wait"),
