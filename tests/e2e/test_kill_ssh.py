@@ -34,7 +34,7 @@ class Command(Flow):
 
     def arrived(self, operation_id: str, world: World) -> int:
         assert self.sshd is not None
-        until(lambda: self.sshd.is_done_with(operation_id), "the server and its commands have ended")
+        until(lambda: self.sshd.is_done_with(operation_id, alone=True), "the server and its commands have ended")
         return self.marks.read_text().split().count(operation_id) if self.marks.exists() else 0
 
     def params(self, home: Home, operation_id: str) -> dict[str, Any]:

@@ -82,6 +82,7 @@ class Sshd:
         return public(self.host_key)
 
     def _listen(self) -> None:
+        self._others = _all_sshd()
         with (self.home / "log").open("w") as log:
             self.process = subprocess.Popen(
                 [SSHD, "-D", "-e", "-f", str(self.home / "config")],
@@ -106,9 +107,16 @@ class Sshd:
         for pid in self.servers():
             _kill_9(pid)
 
-    def is_done_with(self, mark: str) -> bool:
-        """No connection is served, and no command runs that has `mark` in its line."""
-        return not self.servers() and not any(mark in line for line in _command_lines())
+    def is_done_with(self, mark: str, *, alone: bool = False) -> bool:
+        """No connection is served, and no command runs that has `mark` in its line. `alone`: nobody else has started an
+        sshd, so that also what is about to become a command is seen."""
+        return (
+            not self.servers() and not (alone and self._loose()) and not any(mark in line for line in _command_lines())
+        )
+
+    def _loose(self) -> list[int]:
+        """Children of a server that has ended, which are not yet the command that they are to be."""
+        return [pid for pid in _all_sshd() if pid not in self._others and pid != self.process.pid]
 
     def servers(self) -> list[int]:
         """The processes that serve connections."""
@@ -151,6 +159,11 @@ def _descendants(pid: int) -> list[int]:
             child = int(stat.parent.name)
             found += [child, *_descendants(child)]
     return found
+
+
+def _all_sshd() -> set[int]:
+    pids = {int(comm.parent.name) for comm in Path("/proc").glob("[0-9]*/comm")}
+    return {pid for pid in pids if _name(pid) == "sshd"}
 
 
 def _kill_9(pid: int) -> None:
