@@ -442,14 +442,20 @@ async def test_a_hop_that_is_refused_speaks_for_the_write(world: Any) -> None:
     assert operation(got) == ("rejected", got["invocation_id"])
 
 
-async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(world: Any) -> None:
-    asking = write(KEY.replace("24h", "5m")).replace("never", "always")
-    session = await begun(world, asking)
+async def at_its_hops_card(world: Any, session: Any) -> Any:
+    """A call whose redirect waits for its card."""
     world.script(to("/v2/things", 307), answer(201))
     call = world.call(session, **POST)
     await world.approve()
     await world.until(lambda: any(live.follows is not None for live in world.broker.core.lives.values()))
     await world.cards(1)
+    return call
+
+
+async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(world: Any) -> None:
+    asking = write(KEY.replace("24h", "5m")).replace("never", "always")
+    session = await begun(world, asking)
+    call = await at_its_hops_card(world, session)
     (card,) = world.broker.operator.cards()
     twin = await world.call(session, **POST | {"operation_id": "op-2"})
     assert world.facts(twin)[2:] == ("UNRESOLVED_DUPLICATE", "fetch_result"), "it is still at work"
@@ -465,11 +471,7 @@ async def test_a_window_that_closes_while_the_hops_card_waits_sends_nothing(worl
 
 async def test_a_recovery_deadline_that_passes_while_the_hops_card_waits_sends_nothing(world: Any) -> None:
     session = await begun(world, write('[deadlines]\nrequest = "30s"\nrecovery = "1m"\n').replace("never", "always"))
-    world.script(to("/v2/things", 307), answer(201))
-    call = world.call(session, **POST)
-    await world.approve()
-    await world.until(lambda: any(live.follows is not None for live in world.broker.core.lives.values()))
-    await world.cards(1)
+    call = await at_its_hops_card(world, session)
     world.clock.move(120)
     await world.approve()
     got = await call

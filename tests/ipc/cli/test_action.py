@@ -280,7 +280,7 @@ def test_list_asks_what_was_asked_and_names_the_next_page(cli: Cli, broker: Scri
 
 def test_the_operator_sees_what_another_agent_asked_for_and_no_contents(cli: Cli, broker: ScriptedBroker) -> None:
     body = {"bytes": 2, "text": "<>", "withheld": True}
-    answer = {"http": {"status": 200, "headers": {}, "body": body}, "title": "Create a refund"}
+    answer = {"http": {"status": 200, "headers": {"x": "y"}, "body": body}, "title": "Create a refund"}
     broker.answers("action.get", {"result": {**UNKNOWN, **answer}})
     ran = cli("action", "show", "op_1", "--operator")
     assert ran.status == 12
@@ -288,4 +288,4 @@ def test_the_operator_sees_what_another_agent_asked_for_and_no_contents(cli: Cli
     assert "Target:       POST https://a.example/v1<U+001B>\n" in ran.out.decode()
     assert broker.asked("action.get") == [{"operation_id": "op_1"}, {"invocation_id": ACT}]
     shown = json.loads(cli("action", "show", ACT, "--operator", "--json").out)
-    assert shown["http"] == {"status": 200, "headers": {}, "body": {"bytes": 2, "withheld": True}}
+    assert shown["http"] == {"status": 200, "body": {"bytes": 2, "withheld": True}}

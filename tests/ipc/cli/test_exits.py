@@ -34,7 +34,6 @@ COMMANDS = [
     [
         (envelope("result", "committed", http={"status": 200, "body": WHOLE}), 0),
         (envelope("result", "committed", http={"status": 204, "body": None}), 0),
-        (envelope("result", "committed", settled={"source": "operator_attested"}), 0),
         (envelope("result", "committed", evidence={"source": "remote_query"}), 0),
         (envelope("result", "committed", evidence={"source": "operator_attested"}), 0),
         (envelope("result", "committed", evidence={"source": "remote_response"}), 9),

@@ -116,6 +116,16 @@ def test_a_decoded_body_is_acknowledged_by_the_hash_of_what_came(cli: Cli, ackno
     assert acknowledging.asked("result.ack")[0]["sha256"] == came
 
 
+def test_a_withheld_body_of_an_unknown_action_says_nothing_of_a_delivery(cli: Cli, broker: ScriptedBroker) -> None:
+    shown = body(b"x", inline=False, text=None, withheld=True, undecodable="coding")
+    unknown = {**answered(500, shown)}
+    unknown["error"] = {**unknown.pop("result"), "outcome": "unknown", "code": "REMOTE_OUTCOME_UNKNOWN"}
+    broker.answers("http.request", {"error": {"code": -32001, "message": "m", "data": unknown}})
+    ran = cli("http", "GET", "https://api.example.com/")
+    assert ran.status == 12
+    assert "withheld" not in ran.err
+
+
 def test_a_withheld_body_is_said_to_be(cli: Cli, acknowledging: ScriptedBroker) -> None:
     shown = body(b"x", inline=False, text=None, withheld=True, undecodable="coding")
     acknowledging.answers("http.request", {"result": answered(200, shown)})

@@ -99,7 +99,7 @@ def without_contents(envelope: Mapping[str, Any]) -> dict[str, Any]:
     for wire in ("http", "ssh"):
         parts = shown.get(wire)
         if parts is not None:
-            shown[wire] = {name: _described(part) for name, part in parts.items()}
+            shown[wire] = {name: _described(part) for name, part in parts.items() if name != "headers"}
     return shown
 
 

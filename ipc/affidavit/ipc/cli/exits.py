@@ -81,9 +81,8 @@ def of_envelope(envelope: Mapping[str, Any]) -> int:
 
 
 def _settled_otherwise(envelope: Mapping[str, Any]) -> bool:
-    """By a look-up or an attestation. Where details are sealed, the source in `evidence` says so alone."""
-    source = (envelope.get("evidence") or {}).get("source")
-    return "settled" in envelope or source in ("remote_query", "operator_attested")
+    """By a look-up or an attestation. Its `settled` may be sealed; the source of what is known is not."""
+    return (envelope.get("evidence") or {}).get("source") in ("remote_query", "operator_attested")
 
 
 def _plain_success(http: Mapping[str, Any] | None) -> bool:

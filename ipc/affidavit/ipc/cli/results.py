@@ -22,16 +22,21 @@ class Damaged(Exception):
 
 def readable(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     """The parts of the answer that settled the action, whole or cut, by name; empty where there is none to read."""
+    return {part: body for part, body in _recorded(envelope).items() if not body.get("withheld")}
+
+
+def withheld(envelope: Mapping[str, Any]) -> bool:
+    """The answer that settled the action does not decode, and may hold a credential in a form that was not found: no
+    agent gets it."""
+    return any(body.get("withheld") for body in _recorded(envelope).values())
+
+
+def _recorded(envelope: Mapping[str, Any]) -> Mapping[str, Mapping[str, Any]]:
     if facts(envelope)["outcome"] not in ("committed", "rejected"):
         return {}
     found = {"body": (envelope.get("http") or {}).get("body")}
     found |= {part: (envelope.get("ssh") or {}).get(part) for part in OUTPUTS}
-    return {part: body for part, body in found.items() if body is not None and not body.get("withheld")}
-
-
-def withheld(envelope: Mapping[str, Any]) -> bool:
-    """The body does not decode, and may hold a credential in a form that was not found: no agent gets it."""
-    return bool(((envelope.get("http") or {}).get("body") or {}).get("withheld"))
+    return {part: body for part, body in found.items() if body is not None}
 
 
 def acknowledged_hash(body: Mapping[str, Any]) -> str:
