@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from tests.broker.recovery import HANG_UP, REFUSED, answer
 from affidavit.broker.alerts import KEPT
 from affidavit.broker.api import OperatorRefused
 from affidavit.broker.metrics import PLACES, Metrics
-from affidavit.broker.moment import rfc3339
+from affidavit.broker.moment import SECOND, rfc3339
 from affidavit.broker.outcome import Invocation
 from affidavit.broker.terms import Code, InvocationId, Micros, Outcome, Phase, Retry, State
 
@@ -128,6 +129,18 @@ async def overdue(world: Any, a: int = 1) -> None:
     await world.ask(world.session(), json={"a": a})
     world.clock.ahead_s += 631
     world.broker.core.sweep()
+
+
+async def test_an_alert_has_the_time_of_its_record(world: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wall, looks = world.clock.wall, itertools.count()
+    monkeypatch.setattr(world.clock, "wall", lambda: Micros(wall() + next(looks) * SECOND))
+    core = world.broker.core
+    core.alert("storage", "It is full.")
+    (shown,) = core.status()["alerts"]
+    await core.projection.flush().durable()
+    (mark,) = core.projection.reader.blob_ids("alert_", "alert_~", 9)
+    record = core.projection.reader.record(int(mark.removeprefix("alert_")))
+    assert shown["at"] == rfc3339(Micros(record.at))
 
 
 async def test_an_alert_about_what_lasts_keeps_its_time_over_a_restart(world: Any) -> None:

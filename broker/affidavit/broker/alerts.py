@@ -75,10 +75,10 @@ class Alerts:
             return
         mark = self._known.pop(cause, None) if cause is not None else None
         record = self._projection.reader.record(_record(mark)) if mark is not None else None
+        at = Micros(record.at) if record is not None else self._clock.wall()
         if mark is None or record is None:
             told = {"which": which, "says": says, "invocation": invocation_id}
-            mark = self._raised_record(told, lasting=lasting, cause=cause)
-        at = Micros(record.at) if record is not None else self._clock.wall()
+            mark = self._raised_record(told, at, lasting=lasting, cause=cause)
         self._hold(which, says, at, invocation_id, mark)
         while len(self._open) > KEPT:
             self._drop(self._open.pop(next(iter(self._open))).mark)
@@ -151,12 +151,12 @@ class Alerts:
     def _marks(self) -> Sequence[str]:
         return self._projection.reader.blob_ids(_MARK, _MARK + "~", 2 * KEPT)
 
-    def _raised_record(self, payload: dict[str, Any], *, lasting: bool, cause: str | None) -> str:
+    def _raised_record(self, payload: dict[str, Any], at: Micros, *, lasting: bool, cause: str | None) -> str:
         """Append the record and its mark; the mark's name."""
         told = {name: value for name, value in payload.items() if value is not None}
         ends = (_LASTING if lasting else "") + (f".{cause}" if cause is not None else "")
         receipt = self._projection.note(
-            Kind.ALERT_RAISED, told, blobs=lambda seqs: [Blob(f"{_MARK}{seqs[0]:020d}{ends}", b"")]
+            Kind.ALERT_RAISED, told, at=at, blobs=lambda seqs: [Blob(f"{_MARK}{seqs[0]:020d}{ends}", b"")]
         )
         return f"{_MARK}{receipt.seqs[0]:020d}{ends}"
 

@@ -161,9 +161,11 @@ class Projection:
         *,
         barrier: bool = False,
         blobs: Callable[[Sequence[int]], Sequence[Blob]] | None = None,
+        at: Micros | None = None,
     ) -> Receipt:
-        """Append a record that belongs to no invocation; `blobs` go with it and may be named by its number."""
-        draft = Draft(str(kind), None, payload, self._clock.wall())
+        """Append a record that belongs to no invocation, as of `at` (now); `blobs` go with it and may be named by its
+        number."""
+        draft = Draft(str(kind), None, payload, at if at is not None else self._clock.wall())
         return self._journal.append([draft], barrier=barrier, blobs=blobs or ())
 
     def noted(self, seq: int) -> tuple[Micros, dict[str, Any]] | None:
